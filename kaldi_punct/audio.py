@@ -27,7 +27,7 @@ _BLOCK_SAMPLES = 1 << 20
 # Programs that write WAV into a pipe cannot know its length; sox and ffmpeg put a huge one (Kaldi takes these too).
 _UNKNOWN_LENGTH_BYTES = 0x7FFF0000
 _WAV_CUT_SHORT = re.compile(r"^data : (\d+) \(should be (\d+)\)", re.MULTILINE)
-_OGG_CUT_SHORT = "without an End-Of-Stream flag"
+_OGG_CUT_SHORT = re.compile(r"^Ogg ?: (Junk after the last page|Last page lacks an end-of-stream bit)", re.MULTILINE)
 
 
 def read_audio(
@@ -63,7 +63,7 @@ def read_audio(
     except soundfile.SoundFileError as e:
         raise FormatError(
             f"{name}: expected a whole WAV, FLAC or OGG file, got {len(data)} bytes that do not decode ({_reason(e)}); "
-            "convert it, for instance by: sox in out.wav"
+            "convert it, for instance by: sox in.mp3 out.wav"
         ) from e
     return _checked(samples, sample_rate_hz, start_s, name)
 
@@ -153,8 +153,8 @@ def _check_whole(decoder_notes: str, name: str) -> None:
         raise FormatError(
             f"{name}: expected {wav[1]} bytes of samples, got {wav[2]}: the file is cut short; copy it again"
         )
-    if _OGG_CUT_SHORT in decoder_notes:
-        raise FormatError(f"{name}: expected an end of stream, got the end of the file: it is cut short; copy it again")
+    if _OGG_CUT_SHORT.search(decoder_notes):
+        raise FormatError(f"{name}: expected a whole Ogg stream, got one that is cut short or goes on; copy it again")
 
 
 def _reason(error: soundfile.SoundFileError) -> str:
