@@ -1,14 +1,14 @@
 """Marks and case: from punctuated text to words with labels, and back.
 
 A reference is text as a person writes it ("Hello, how are you?"). ``split`` takes it apart into lower-case words, each
-with the mark after it and its case; ``write`` puts one word together again.
+with the mark after it and its case; ``join`` puts them together again: ``split(join(split(text))) == split(text)``.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from kaldi_punct.types import Case
 
@@ -20,18 +20,32 @@ MARK_MAP: Mapping[str, str] = {
     ",": ",", ".": ".", "?": "?",
     "!": ".", "...": ".", "…": ".",
     ";": ",", ":": ",", "--": ",", "—": ",", "–": ",",
+    "，": ",", "、": ",", "،": ",", "؛": ",", "；": ",", "：": ",",
+    "。": ".", "।": ".", "！": ".", "؟": "?", "？": "?",
 }  # fmt: skip
 
-# Quotes and brackets around words; they go, and a mark next to them stays.
-_WRAPPING = "\"“”„«»‹›()[]{}*_`"
-_QUOTES = "'‘’"
-_TRAILING_MARK = re.compile(r"(\.{2,}|…|--+|—|–|[,.?!;:。？！、，؟।])$")
-_LEADING_MARK = re.compile(r"^(\.{2,}|…|--+|—|–|[,.?!;:¿¡])")
-# "U.S.", "a.m.", "p.m.": the last dot belongs to the word, and may end the sentence too.
-_DOTTED = re.compile(r"^(?:\w\.){2,}$")
+# The dot of these ends no sentence, whatever follows ...
+TITLES = frozenset(["mr", "mrs", "ms", "messrs", "dr", "prof", "st", "vs", "e.g.", "i.e."])
+# ... and of these only before a word that begins one. "U.S." and "p.m." are known by their form.
+ABBREVIATIONS = frozenset(["etc", "inc", "corp", "co", "ltd", "jr", "sr"])
+
+_BLANK_SEPARATED = re.compile(r"[^ \t\n\r\f\v]+")  # Kaldi's blanks; U+00A0 is a letter like any other
+_PLAIN = re.compile(r"[A-Za-z]+(?:['’-][A-Za-z]+)*[,.?!;:]?")
+_BETWEEN_WORDS = re.compile(r"(\.{2,}|…|--+|—)")  # these part words without a blank
+_LEADING = re.compile(r"[,?!;:–。？！、，،؟؛।；：¿¡]|\.(?!\w)")
+_TRAILING = re.compile(r"[,.?!;:–。？！、，،؟؛।；：¿¡]")
+_OPENING = {"(": ")", "[": "]", "{": "}"}
+_CLOSING = {closing: opening for opening, closing in _OPENING.items()}
+_WRAPPING = '"“”„«»‹›*`'  # quotes that are never part of a word, and Markdown's emphasis
+_APOSTROPHES = "'‘’"
+# Words that begin with an apostrophe of their own.
+_CLITIC = re.compile(r"['‘’](?:em|cause|til|till|tis|twas|bout|round|n|\d\d?s?)(?!\w)", re.IGNORECASE)
+_DOTTED = re.compile(r"(?:(?:[^\W\d_]|[Pp]h)\.){2,}")
 _NON_WORD = re.compile(r"^(?:<[^<>]*>|\[[^\[\]]*\]|\{[^{}]*\}|\(\([^()]*\)\)|#\d+|%\S+)$")
+_CLITIC_TAIL = re.compile(r"['’](?:s|ll|re|ve|d|m|t)$")
 # Strongest first: where several marks meet on one word, the strongest stays.
 _STRENGTH = "?.,"
+_MEMO_WORDS = 1 << 17
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +56,7 @@ class LabelledWord:
         word: lower case, without marks: what a decoder would write.
         mark: the mark after it, one of the label set's; None if unknown.
         case: how it was written; None if unknown.
-        written: as it was written, without marks ("McDonald").
+        written: as it was written, without marks ("McDonald"); a dot that belongs to the word stays ("U.S.", "Mr.").
     """
 
     word: str
@@ -58,10 +72,16 @@ class LabelSet:
     Attributes:
         marks: "" (none) first.
         mark_map: reference mark -> one of ``marks``; a mark that is missing here is dropped.
+        titles: lower-case abbreviations whose dot ends no sentence.
+        abbreviations: lower-case abbreviations whose dot ends a sentence only before a word that begins one.
     """
 
     marks: tuple[str, ...] = MARKS
     mark_map: Mapping[str, str] = field(default_factory=lambda: dict(MARK_MAP))
+    titles: frozenset[str] = TITLES
+    abbreviations: frozenset[str] = ABBREVIATIONS
+    # Plain tokens seen so far: text is mostly the same few words, and making a record costs more than finding one.
+    _memo: dict[str, LabelledWord] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def index(self, mark: str) -> int:
         """The class index of a mark."""
@@ -72,48 +92,58 @@ DEFAULT_LABELS = LabelSet()
 
 
 def is_word(token: str) -> bool:
-    """False for what a decoder writes in place of words: ``<unk>``, ``[noise]``, ``<eps>``, ``((…))``, ``%hesitation``."""
+    """False for what a decoder writes in place of words: ``<unk>``, ``[noise]``, ``((…))``, ``#1``, ``%hesitation``."""
     return _NON_WORD.match(token) is None
 
 
 def split(text: str, labels: LabelSet = DEFAULT_LABELS) -> list[LabelledWord]:
     """The words of punctuated text with their marks and case.
 
-    Only ASCII blanks and tabs separate words, as in Kaldi. Quotes and brackets around a word are stripped and the marks
-    next to them kept (``said."`` has a full stop). A mark that stands alone, or on a non-word, belongs to the word before
-    it. A non-word (``<unk>``, ``[noise]``) stays as a token without mark and case.
+    Only ASCII blanks separate words, as in Kaldi. Quotes and brackets around a word are stripped and the marks next to
+    them kept (``said."`` has a full stop). A mark that stands alone, or on a non-word, belongs to the word before it;
+    where several meet on one word, the strongest stays. A non-word (``<unk>``, ``[noise]``) stays as a token without
+    mark and case. The dot of "U.S." or "etc." is a mark only at the end of the text or before a capitalized word.
 
     Args:
         text: one line of a ``text_punct`` table, without its key.
         labels: which marks are known and how the others map onto them.
     """
     out: list[LabelledWord] = []
-    for token in re.split(r"[ \t\r\n]+", text.strip(" \t\r\n")):
-        if not token:
-            continue
-        for core, marks in _take_apart(token):
-            mark = _strongest(marks, labels)
-            if core and is_word(core):
-                out.append(LabelledWord(core.lower(), mark, case_of(core), core))
-                continue
-            if core:
-                out.append(LabelledWord(core, "", None, core))
-            _give_to_word_before(out, mark)
+    doubtful: list[int] = []  # words with a dot that may or may not be a mark
+    memo = labels._memo
+    in_quotes = False
+    for token in _BLANK_SEPARATED.findall(text):
+        known = memo.get(token)
+        if known is not None:
+            out.append(known)
+        elif _PLAIN.fullmatch(token) and "--" not in token and not _is_abbreviation(token, labels):
+            out.append(_remember(token, labels))
+        else:
+            in_quotes = _read_token(token, labels, out, doubtful, in_quotes)
+    for i in doubtful:
+        out[i] = _settle(out, i, labels)
     return out
 
 
+def join(words: Iterable[LabelledWord]) -> str:
+    """Text of labelled words: the inverse of ``split`` up to what its mark map drops."""
+    texts: list[str] = []
+    for w in words:
+        written = w.written or write_case(w.word, w.case)
+        texts.append(written if w.mark == "." and written.endswith(".") else written + (w.mark or ""))
+    return " ".join(texts)
+
+
 def case_of(written: str) -> Case:
-    """The case class of a written word: ``I`` and ``A`` are Capitalized, ``NASA`` and ``X's`` tails are seen through."""
+    """The case class of a written word: ``I`` and ``A`` are Capitalized; the tail of ``NASA's`` does not count."""
     letters = [c for c in written if c.isalpha()]
-    if not letters or not any(c.isupper() for c in letters):
+    if not any(c.isupper() for c in letters):
         return Case.LOWER
-    head = re.sub(r"['’](?:s|ll|re|ve|d|m|t)$", "", written)  # NASA's is UPPER, I'm is Capitalized
+    head = _CLITIC_TAIL.sub("", written)  # NASA's is UPPER, I'm is Capitalized
     letters = [c for c in head if c.isalpha()]
-    if len(letters) > 1 and all(c.isupper() or not c.islower() for c in letters):
+    if len(letters) > 1 and not any(c.islower() for c in letters):
         return Case.UPPER
-    if _capitalize(written.lower()) == written:
-        return Case.CAPITALIZED
-    return Case.MIXED
+    return Case.CAPITALIZED if _capitalize(written.lower()) == written else Case.MIXED
 
 
 def write_case(word: str, case: Case | None, lexicon: Mapping[str, str] | None = None) -> str:
@@ -131,14 +161,9 @@ def write_case(word: str, case: Case | None, lexicon: Mapping[str, str] | None =
     if case is Case.MIXED and lexicon is not None and word.lower() in lexicon:
         return lexicon[word.lower()]
     if case is Case.UPPER:
-        tail = re.search(r"['’](?:s|ll|re|ve|d|m|t)$", word.lower())
+        tail = _CLITIC_TAIL.search(word.lower())
         return word[: tail.start()].upper() + tail.group() if tail else word.upper()
     return _capitalize(word.lower())
-
-
-def join(words: Iterable[LabelledWord]) -> str:
-    """Text of labelled words: the inverse of ``split`` up to what its mark map drops."""
-    return " ".join((w.written or write_case(w.word, w.case)) + (w.mark or "") for w in words)
 
 
 def _capitalize(lower: str) -> str:
@@ -149,63 +174,107 @@ def _capitalize(lower: str) -> str:
     return lower
 
 
-def _take_apart(token: str) -> list[tuple[str, list[str]]]:
-    """(core, marks after it) of one blank-separated token; leading marks come first, with an empty core."""
-    if not is_word(token.rstrip(",.?!;:")) and token.rstrip(",.?!;:"):
-        core = token.rstrip(",.?!;:")
-        return [(core, list(token[len(core) :]))]
+def _is_abbreviation(token: str, labels: LabelSet) -> bool:
+    if token[-1] != ".":
+        return False
+    word = token[:-1].lower()
+    return word in labels.titles or word in labels.abbreviations
+
+
+def _remember(token: str, labels: LabelSet) -> LabelledWord:
+    """The record of a plain word with at most one mark, kept for the next time."""
+    core = token if token[-1].isalpha() else token[:-1]
+    mark = labels.mark_map.get(token[len(core) :], "")
+    word = LabelledWord(core.lower(), mark, case_of(core), core)
+    if len(labels._memo) < _MEMO_WORDS:
+        labels._memo[token] = word
+    return word
+
+
+def _read_token(token: str, labels: LabelSet, out: list[LabelledWord], doubtful: list[int], in_quotes: bool) -> bool:
+    """Appends the words of one token to ``out``; returns whether a single quote is open after it.
+
+    "word--word" and "word...word" are two words with a mark between them, but not within an address.
+    """
+    parts = [token] if _is_address(token) or _is_tagged(token) else [p for p in _BETWEEN_WORDS.split(token) if p]
+    for k, part in enumerate(parts):
+        if _BETWEEN_WORDS.fullmatch(part):
+            _give_to_word_before(out, [part], labels)
+            continue
+        lead, core, marks, in_quotes = _strip(part, in_quotes)
+        if parts[k + 1 : k + 2] and parts[k + 1].startswith("..") and _DOTTED.fullmatch(core + "."):
+            core += "."  # "U.S...": one of the dots is the word's
+        _give_to_word_before(out, lead, labels)
+        if core.strip("-"):
+            word = is_word(core)
+            out.append(
+                LabelledWord(core.lower(), "", case_of(core), core) if word else LabelledWord(core, "", None, core)
+            )
+            if word and marks[:1] == ["."] and (core.lower() in labels.titles or core.lower() in labels.abbreviations):
+                doubtful.append(len(out) - 1)
+                marks = marks[1:]
+            elif _DOTTED.fullmatch(core):
+                doubtful.append(len(out) - 1)
+        elif core:
+            marks = [core, *marks]
+        _give_to_word_before(out, marks, labels)
+    return in_quotes
+
+
+def _strip(part: str, in_quotes: bool) -> tuple[list[str], str, list[str], bool]:
+    """(marks before, core, marks after from the inside out, is a single quote open) of a part of a token."""
     lead: list[str] = []
-    core = token
-    while core:
-        found = _LEADING_MARK.match(core)
-        if core[0] in _WRAPPING:
-            core = core[1:]
-        elif core[0] in _QUOTES and (len(core) < 2 or not _is_clitic(core)):
-            core = core[1:]
-        elif found and (len(found.group()) > 1 or not core[1:2].isdigit()):
-            lead.append(found.group())
-            core = core[found.end() :]
-        else:
-            break
     marks: list[str] = []
-    while core:
-        if core[-1] in _WRAPPING:
-            core = core[:-1]
-        elif core[-1] in _QUOTES and _closes_quote(token, core):
-            core = core[:-1]
-        elif _DOTTED.match(core):
-            marks.append(".") if not marks else None
-            break
-        elif found := _TRAILING_MARK.search(core):
-            marks.append(found.group())
-            core = core[: found.start()]
+    core = part
+    while core and not _is_tagged(core):
+        if core[0] in _WRAPPING or core[0] == "_":
+            core = core[1:]
+        elif core[0] in _OPENING and not re.search(re.escape(_OPENING[core[0]]) + r"\w", core):  # not "(s)he"
+            core = core[1:]
+        elif core[0] in _CLOSING:
+            core = core[1:]
+        elif core[0] in _APOSTROPHES and not _CLITIC.match(core):
+            core, in_quotes = core[1:], True
+        elif _LEADING.match(core):
+            lead.append(core[0])
+            core = core[1:]
         else:
             break
-    parts = [("", lead)] if lead else []
-    # "word--word" and "word...word" are two words with a mark between them.
-    inner = [p for p in re.split(r"(\.{2,}|…|--+|—)", core) if p]
-    for i in range(0, len(inner) - 1, 2):
-        parts.append((inner[i], [inner[i + 1]]))
-    parts.append((inner[-1] if inner else "", marks))
-    return parts
+    while core and is_word(core):
+        if core[-1] in _WRAPPING or core[-1] in _OPENING or (core[-1] == "_" and "_" not in core[:-1]):
+            core = core[:-1]
+        elif core[-1] in _CLOSING and core.count(_CLOSING[core[-1]]) < core.count(core[-1]):  # not "word(s)"
+            core = core[:-1]
+        elif core[-1] in _APOSTROPHES and core not in ("'n'", "’n’") and (in_quotes or not core[-2:-1].isalpha()):
+            core, in_quotes = core[:-1], False
+        elif _TRAILING.fullmatch(core[-1]) and not _DOTTED.fullmatch(core):
+            marks.insert(0, core[-1])
+            core = core[:-1]
+        else:
+            break
+    return lead, core, marks, in_quotes
 
 
-def _is_clitic(core: str) -> bool:
-    """True for words that begin with an apostrophe of their own: 'em, 'cause, 'til, '90s."""
-    return core[1:].rstrip(",.?!;:\"'").lower() in {"em", "cause", "til", "tis", "twas", "bout", "round", "n"} or core[1:2].isdigit()
+def _is_tagged(token: str) -> bool:
+    """True for a non-word with or without marks and quotes after it."""
+    return not is_word(token.rstrip(",.?!;:…" + _WRAPPING + _APOSTROPHES))
 
 
-def _closes_quote(token: str, core: str) -> bool:
-    """True if the apostrophe at the end of ``core`` is a closing quote and not part of the word (flippin', boys')."""
-    return token[0] in _QUOTES or not core[-2:-1].isalpha()
+def _is_address(token: str) -> bool:
+    return "://" in token or "@" in token or token.startswith("www.")
 
 
-def _strongest(marks: Iterable[str], labels: LabelSet) -> str:
+def _give_to_word_before(out: list[LabelledWord], marks: Iterable[str], labels: LabelSet) -> None:
+    """Puts marks onto the last real word; of them and the mark that it has, the strongest stays."""
     mapped = {labels.mark_map.get(_canonical(m), "") for m in marks} - {""}
-    for mark in (*_STRENGTH, *labels.marks):
-        if mark in mapped:
-            return mark
-    return ""
+    if not mapped:
+        return
+    for i in range(len(out) - 1, -1, -1):
+        if is_word(out[i].word):
+            mapped.add(out[i].mark or "")
+            strongest = next(m for m in (*_STRENGTH, *sorted(mapped, reverse=True)) if m in mapped)
+            out[i] = replace(out[i], mark=strongest)
+            return
 
 
 def _canonical(mark: str) -> str:
@@ -216,12 +285,13 @@ def _canonical(mark: str) -> str:
     return mark
 
 
-def _give_to_word_before(out: list[LabelledWord], mark: str) -> None:
-    """Puts a mark that has no word of its own onto the last real word, unless that has one already."""
-    if not mark:
-        return
-    for i in range(len(out) - 1, -1, -1):
-        if is_word(out[i].word):
-            if not out[i].mark:
-                out[i] = LabelledWord(out[i].word, mark, out[i].case, out[i].written)
-            return
+def _settle(out: list[LabelledWord], i: int, labels: LabelSet) -> LabelledWord:
+    """Word ``i``, whose dot may be a mark, now that the words after it are known."""
+    word = out[i]
+    if word.mark:
+        return word
+    after = next((w.written for w in out[i + 1 :] if is_word(w.word)), None)
+    ends = after is None or (after[0].isupper() and word.word not in labels.titles)
+    if ends:
+        return replace(word, mark=labels.mark_map.get(".", ""))
+    return word if word.written.endswith(".") else replace(word, written=word.written + ".")

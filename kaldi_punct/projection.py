@@ -32,9 +32,9 @@ class Projection:
     """A hypothesis with a reference's labels, and what that cost.
 
     Attributes:
-        words: one for each hypothesis word, in order. ``mark`` is "" after an inserted word; ``case`` None means unknown.
-        slots: for each reference word, the index of the hypothesis word that its mark goes to: the word that it is paired
-            with, or else the real word before; None if there is none.
+        words: one for each hypothesis word, in order. ``mark`` is "" after an inserted word; ``case`` None is unknown.
+        slots: for each reference word, the index of the hypothesis word that its mark goes to: the word that it is
+            paired with, or else the real word before; None if there is none.
         n_marks: marks that the reference has.
         n_marks_lost: those of them that found no free word.
         n_equal: hypothesis words that equal their reference word, case apart.
@@ -56,9 +56,9 @@ class Projection:
 def project(ref: Sequence[LabelledWord], hyp: Sequence[str]) -> Projection:
     """The hypothesis' words with the reference's marks and case.
 
-    A word that is equal takes mark, case and ``written``; a substituted one takes the mark (a non-word such as ``<unk>``
-    passes it to the word before), and the case where it can be trusted. The mark of a deleted word moves to the word
-    before, but never onto another mark: then it is lost. Times are no part of this: a hypothesis keeps its own.
+    A word that is equal takes mark, case and ``written``; a substituted one takes the mark (a non-word such as
+    ``<unk>`` passes it to the word before), and the case where it can be trusted. The mark of a deleted word moves to
+    the word before, but never onto another mark: then it is lost. Times are no part of this: a hypothesis keeps its own.
 
     Args:
         ref: the reference, as ``labels.split`` gives it.
@@ -103,8 +103,8 @@ def align(ref: Sequence[str], hyp: Sequence[str]) -> list[Pair]:
     """Index pairs ``(i, j)`` of a minimal edit path, in order; None on one side is a deletion or an insertion.
 
     Words are compared without regard to case. Within each block of errors, words are paired again by spelling; where
-    spelling says nothing, surplus hypothesis words come first in their block and surplus reference words last, so that a
-    mark lands at the end of what was said in its place ("2020." on the last of "two thousand twenty").
+    spelling says nothing, surplus hypothesis words come first in their block and surplus reference words last, so that
+    a mark lands at the end of what was said in its place ("2020." on the last of "two thousand twenty").
 
     Args:
         ref: reference words.
@@ -201,8 +201,8 @@ def _pair_block(block: list[Pair], ref: Sequence[str], hyp: Sequence[str]) -> li
 def _reach_the_end(path: list[Pair], ref: Sequence[str], hyp: Sequence[str]) -> list[Pair]:
     """The path with a word that was decoded as several paired with the last of them, where its mark belongs.
 
-    "healthcare" heard as "health care", "Q3" as "q three": a word with a digit in it takes all insertions after it in its
-    block, another word as many as make the spelling more alike.
+    "healthcare" heard as "health care", "Q3" as "q three": a word with a digit in it takes all insertions after it in
+    its block, another word as many as make the spelling more alike.
     """
     out = list(path)
     for k, (i, j) in enumerate(path):
@@ -246,8 +246,8 @@ def _labelled(
 def _trusted_case(ref: Sequence[LabelledWord], i: int, word: str, starts: bool) -> Case | None:
     """The case of a word decoded in place of ``ref[i]``, if the reference's case says something about it.
 
-    At the start of a sentence any word is Capitalized. Elsewhere a spelling of the same word keeps its case; not UPPER or
-    MIXED, which rest on each letter.
+    At the start of a sentence any word is Capitalized. Elsewhere a spelling of the same word keeps its case; not UPPER
+    or MIXED, which rest on each letter.
     """
     case = ref[i].case
     ref_starts = i == 0 or ref[i - 1].mark in FINAL_MARKS
@@ -265,5 +265,5 @@ def _key(word: str) -> str:
 
 
 def _letters(word: str) -> str:
-    """The word without apostrophes, hyphens and dots, which decoders write as they like; all of it if nothing is left."""
+    """The word without apostrophes, hyphens and dots, which decoders write as they like; the word if nothing is left."""
     return "".join(c for c in word if c.isalnum()) or word
