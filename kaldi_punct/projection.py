@@ -58,7 +58,7 @@ def project(ref: Sequence[LabelledWord], hyp: Sequence[str]) -> Projection:
 
     A word that is equal takes mark, case and ``written``; a substituted one takes the mark (a non-word such as
     ``<unk>`` passes it to the word before), and the case where it can be trusted. The mark of a deleted word moves to
-    the word before, but never onto another mark: then it is lost. Times are no part of this: a hypothesis keeps its own.
+    the word before, but never onto another mark: then it is lost. Times are not touched.
 
     Args:
         ref: the reference, as ``labels.split`` gives it.
@@ -265,5 +265,5 @@ def _key(word: str) -> str:
 
 
 def _letters(word: str) -> str:
-    """The word without apostrophes, hyphens and dots, which decoders write as they like; the word if nothing is left."""
+    """The word without apostrophes, hyphens and dots, which decoders write as they like (never empty)."""
     return "".join(c for c in word if c.isalnum()) or word
