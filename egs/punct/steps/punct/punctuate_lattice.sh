@@ -4,8 +4,9 @@
 # Apache 2.0
 
 # Puts punctuation and capitals onto the best paths of a decode directory's lattices.
-# Word times come from the lattices, so the model hears the pauses; segments of one recording are read as one
-# conversation. The result is <punct-dir>/text_punct, a table like <data-dir>/text (or, by --to, a CTM or JSON lines).
+# Word times come from the lattices, so the model knows the pauses; segments of one recording are read as one
+# conversation, as far as they are in one job (utils/split_data.sh keeps a speaker's together). The result is
+# <punct-dir>/text_punct, a table like <data-dir>/text (or, by --to, <punct-dir>/ctm or <punct-dir>/punct.jsonl).
 
 # Begin configuration section.
 cmd=run.pl
@@ -21,7 +22,9 @@ use_audio=false     # give the model the sound of <data-dir>/wav.scp
 
 echo "$0 $*"
 
+# shellcheck disable=SC1091
 [ -f ./path.sh ] && . ./path.sh
+# shellcheck disable=SC1091
 . utils/parse_options.sh || exit 1
 
 if [ $# -ne 4 ]; then
