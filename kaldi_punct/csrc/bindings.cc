@@ -1,0 +1,143 @@
+// Python's view of the core: kaldi_punct._core. The only file that knows Python.
+#include <pybind11/pybind11.h>
+#include <pybind11/stl.h>
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "archive.h"
+#include "errors.h"
+#include "paths.h"
+#include "word_aligner.h"
+
+namespace py = pybind11;
+using namespace kaldi_punct;  // NOLINT: this file is the core's face
+
+namespace {
+
+using LatticePtr = std::shared_ptr<Lattice>;
+using ConstLatticePtr = std::shared_ptr<const Lattice>;
+
+// pybind11 holds non-const pointers; nothing here changes a lattice after it was read.
+LatticePtr to_python(ConstLatticePtr lattice) { return std::const_pointer_cast<Lattice>(std::move(lattice)); }
+
+LatticePtr parse(const py::bytes& data, const std::string& origin) {
+  const std::string_view view = data;
+  py::gil_scoped_release release;
+  return std::make_shared<Lattice>(parse_value(view.data(), view.size(), origin));
+}
+
+py::object next_entry(ArchiveReader& reader) {
+  std::optional<ArchiveEntry> entry;
+  {
+    py::gil_scoped_release release;
+    entry = reader.next();
+  }
+  if (!entry) return py::none();
+  const py::bytes key(entry->key);
+  if (entry->lattice) return py::make_tuple(key, to_python(entry->lattice));
+  return py::make_tuple(key, entry->error);
+}
+
+void bind_errors() {
+  py::register_local_exception_translator([](std::exception_ptr p) {
+    const auto raise = [](const char* name, const char* text) {
+      const py::object type = py::module_::import("kaldi_punct.errors").attr(name);
+      PyErr_SetString(type.ptr(), text);
+    };
+    try {
+      if (p) std::rethrow_exception(p);
+    } catch (const LatticeError& e) {
+      raise("LatticeError", e.what());
+    } catch (const FormatError& e) {
+      raise("FormatError", e.what());
+    }
+  });
+}
+
+void bind_reading(py::module_& m) {
+  py::class_<Lattice, LatticePtr>(m, "Lattice")
+      .def_property_readonly("n_states", [](const Lattice& lattice) { return lattice.states.size(); })
+      .def_property_readonly("n_arcs", [](const Lattice& lattice) { return lattice.arcs.size(); })
+      .def_property_readonly("n_frames", &Lattice::n_frames)
+      .def_property_readonly("origin", [](const Lattice& lattice) { return lattice.origin; });
+  m.def("parse", &parse, py::arg("data"), py::arg("origin"));
+  py::class_<ArchiveReader>(m, "ArchiveReader")
+      .def(py::init<std::string, bool>(), py::arg("name"), py::arg("has_keys"))
+      .def("feed",
+           [](ArchiveReader& reader, const py::bytes& data) {
+             const std::string_view view = data;
+             reader.feed(view.data(), view.size());
+           })
+      .def("end", &ArchiveReader::end)
+      .def("next", &next_entry)
+      .def_property_readonly("n_pending", &ArchiveReader::n_pending);
+}
+
+void bind_paths(py::module_& m) {
+  py::class_<Path>(m, "Path")
+      .def_readonly("words", &Path::words)
+      .def_readonly("transition_ids", &Path::tids)
+      .def_readonly("graph_cost", &Path::graph_cost)
+      .def_readonly("acoustic_cost", &Path::acoustic_cost)
+      .def_readonly("total_cost", &Path::total_cost);
+  py::class_<Scales>(m, "Scales")
+      .def(py::init([](double lm, double acoustic, double word_ins_penalty) {
+             return Scales{lm, acoustic, word_ins_penalty};
+           }),
+           py::arg("lm"), py::arg("acoustic"), py::arg("word_ins_penalty"));
+  m.def("best_paths", &best_paths, py::arg("lattice"), py::arg("n"), py::arg("scales"),
+        py::call_guard<py::gil_scoped_release>());
+  m.def("total_cost_of_all", &total_cost_of_all, py::arg("lattice"), py::arg("scales"),
+        py::call_guard<py::gil_scoped_release>());
+}
+
+void bind_alignment(py::module_& m) {
+  py::class_<TransitionModel, std::shared_ptr<TransitionModel>>(m, "TransitionModel")
+      .def(py::init([](const py::bytes& data, const std::string& name) {
+             const std::string_view view = data;
+             return std::make_shared<TransitionModel>(view.data(), view.size(), name);
+           }),
+           py::arg("data"), py::arg("name"))
+      .def_property_readonly("n_transition_ids", &TransitionModel::n_transition_ids)
+      .def("transition", [](const TransitionModel& model, int32_t tid) {
+        if (!model.has(tid)) throw py::index_error("no transition-id " + std::to_string(tid));
+        return py::make_tuple(model.phone(tid), model.is_final(tid), model.is_self_loop(tid));
+      });
+  py::class_<WordBoundary, std::shared_ptr<WordBoundary>>(m, "WordBoundary")
+      .def(py::init([](const py::bytes& data, const std::string& name) {
+             const std::string_view view = data;
+             return std::make_shared<WordBoundary>(view.data(), view.size(), name);
+           }),
+           py::arg("data"), py::arg("name"));
+  py::class_<Alignment>(m, "Alignment")
+      .def_property_readonly("segments",
+                             [](const Alignment& alignment) {
+                               py::list segments;
+                               for (const Segment& s : alignment.segments)
+                                 segments.append(py::make_tuple(s.word, s.first_frame, s.n_frames));
+                               return segments;
+                             })
+      .def_readonly("n_unaligned", &Alignment::n_unaligned)
+      .def_readonly("problem", &Alignment::problem);
+  py::class_<WordAligner>(m, "WordAligner")
+      .def(py::init([](std::shared_ptr<TransitionModel> model, std::shared_ptr<WordBoundary> boundary, bool reorder) {
+             return WordAligner(std::move(model), std::move(boundary), reorder);
+           }),
+           py::arg("model"), py::arg("boundary"), py::arg("reorder"))
+      .def(
+          "align", [](const WordAligner& aligner, const Path& path) { return aligner.align(path.words, path.tids); },
+          py::arg("path"), py::call_guard<py::gil_scoped_release>());
+}
+
+}  // namespace
+
+PYBIND11_MODULE(_core, m) {
+  m.doc() = "The native core: reads Kaldi lattices, finds their best paths and the times of their words.";
+  bind_errors();
+  bind_reading(m);
+  bind_paths(m);
+  bind_alignment(m);
+}

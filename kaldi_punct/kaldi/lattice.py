@@ -1,0 +1,230 @@
+"""Lattices: reading them, their best paths, and the times of the words (the Python face of the native core).
+
+Nothing here opens a file: values come as bytes, archives as open binary streams. See ``kaldi.tables`` for rspecifiers.
+
+    for key, lattice in read_archive(stream, "lat.1.gz"):
+        if isinstance(lattice, LatticeError): ...
+        else: print(key, decoder.best_path(lattice))
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import BinaryIO
+
+from kaldi_punct import _core
+from kaldi_punct._core import Lattice
+from kaldi_punct.errors import ConfigError, LatticeError, UtteranceError
+from kaldi_punct.types import Hypothesis, Word
+
+__all__ = ["Decoder", "Lattice", "WordAligner", "parse", "read_archive", "read_value"]
+
+_LOG = logging.getLogger(__name__)
+_CHUNK_BYTES = 1 << 16
+
+
+def parse(data: bytes, name: str = "") -> Lattice:
+    """The lattice that one value of a Kaldi lattice table holds.
+
+    Args:
+        data: what follows ``<key> `` in an archive: binary or text, CompactLattice or Lattice, costs as float or double.
+        name: where it comes from, for error texts.
+
+    Raises:
+        LatticeError: it is no lattice, is cut short, has a cycle or a cost that is no number; the text has the byte.
+    """
+    return _core.parse(data, name)
+
+
+def read_archive(stream: BinaryIO, name: str) -> Iterator[tuple[str, Lattice | LatticeError]]:
+    """The entries of a lattice archive in order, one in memory at a time.
+
+    A value that is wrong but whose end is known (a cost that is no number, a bad line of text, a cycle) comes as the
+    error in its place, and the entries behind it follow.
+
+    Args:
+        stream: an open archive, already decompressed.
+        name: of the archive, for error texts.
+
+    Raises:
+        LatticeError: the stream is empty, cut short, or not a lattice archive. What came before was already given.
+    """
+    reader = _core.ArchiveReader(name, True)
+    is_empty = True
+    for key, lattice in _entries(reader, stream):
+        is_empty = False
+        try:
+            text = key.decode()
+        except UnicodeDecodeError as e:
+            raise LatticeError(f"{name}: expected a key in UTF-8, got {key[:40]!r}; is this a lattice archive?") from e
+        yield text, lattice
+    if is_empty:
+        raise LatticeError(f"{name}: byte 0: expected a lattice archive, got nothing; did the decoding fail?")
+
+
+def read_value(stream: BinaryIO, name: str) -> Lattice:
+    """The one lattice that begins where the stream stands, as after seeking to an offset of a script file.
+
+    Raises:
+        LatticeError: as ``parse``; the byte in its text counts from where the stream stood.
+    """
+    for _, lattice in _entries(_core.ArchiveReader(name, False), stream):
+        if isinstance(lattice, LatticeError):
+            raise lattice
+        return lattice
+    raise LatticeError(f"{name}: byte 0: expected a lattice, got nothing")
+
+
+def _entries(reader: _core.ArchiveReader, stream: BinaryIO) -> Iterator[tuple[bytes, Lattice | LatticeError]]:
+    while True:
+        # A long value is looked at again each time; as much again as is there keeps that linear.
+        chunk = stream.read(max(_CHUNK_BYTES, reader.n_pending))
+        if chunk:
+            reader.feed(chunk)
+        else:
+            reader.end()
+        while (entry := reader.next()) is not None:
+            key, value = entry
+            yield key, LatticeError(value) if isinstance(value, str) else value
+        if not chunk:
+            return
+
+
+class WordAligner:
+    """Finds the frames of each word of a path, as lattice-align-words does.
+
+    Args:
+        transition_model: a final.mdl or the transition model alone (trans.mdl), binary or text.
+        word_boundary: phones/word_boundary.int of the lang directory.
+        model_name: the model's name in error texts.
+        boundary_name: the word boundary file's.
+        reorder: the graph was made with self-loops behind the transition out of the state (Kaldi's default).
+
+    Raises:
+        FormatError: one of the two is not what it should be.
+    """
+
+    def __init__(
+        self,
+        transition_model: bytes,
+        word_boundary: bytes,
+        model_name: str = "transition model",
+        boundary_name: str = "word boundaries",
+        *,
+        reorder: bool = True,
+    ) -> None:
+        self.model = _core.TransitionModel(transition_model, model_name)
+        boundary = _core.WordBoundary(word_boundary, boundary_name)
+        self._core = _core.WordAligner(self.model, boundary, reorder)
+
+    def align(self, path: _core.Path) -> _core.Alignment:
+        """The path's frames cut into words and silences, end to end.
+
+        Raises:
+            LatticeError: the path has transition-ids or phones that the model or the boundary file does not know.
+        """
+        return self._core.align(path)
+
+
+@dataclass(frozen=True)
+class Decoder:
+    """What makes words, times and scores out of a lattice.
+
+    Attributes:
+        words: word-ids to words (words.txt).
+        aligner: finds the word times; None for words without times.
+        frame_shift_s: length of a lattice frame, seconds; 0.03 for most chain models, 0.01 for others. Needed by the
+            aligner.
+        acoustic_scale: multiplies acoustic costs (1 / LMWT); 0.1 for most chain models.
+        lm_scale: multiplies graph costs.
+        word_ins_penalty: added to the graph cost of each word.
+    """
+
+    words: Mapping[int, str]
+    aligner: WordAligner | None
+    frame_shift_s: float | None
+    acoustic_scale: float
+    lm_scale: float = 1.0
+    word_ins_penalty: float = 0.0
+
+    def __post_init__(self) -> None:
+        if self.aligner is not None and self.frame_shift_s is None:
+            raise ConfigError("frame_shift_s: expected the length of a lattice frame (0.03 or 0.01 s) with word times")
+        if self.frame_shift_s is not None and not 0 < self.frame_shift_s < 1:
+            raise ConfigError(f"frame_shift_s: expected seconds between 0 and 1, got {self.frame_shift_s}")
+        for name in ("acoustic_scale", "lm_scale", "word_ins_penalty"):
+            if not math.isfinite(getattr(self, name)):
+                raise ConfigError(f"{name}: expected a finite number, got {getattr(self, name)}")
+
+    def nbest(
+        self, lattice: Lattice, n: int, acoustic_scale: float | None = None, start_s: float = 0.0
+    ) -> tuple[Hypothesis, ...]:
+        """The n hypotheses of least total cost, best first; fewer if the lattice has fewer.
+
+        Total cost is ``lm_scale * graph_cost + acoustic_scale * acoustic_cost``. A hypothesis' costs are Kaldi's,
+        unscaled; the graph cost holds the word insertion penalty, as after lattice-add-penalty. Its posterior is its
+        share of all paths of the lattice.
+
+        Args:
+            lattice: as read.
+            n: how many, at least 1.
+            acoustic_scale: in place of the decoder's.
+            start_s: time of the lattice's first frame, seconds.
+
+        Raises:
+            UtteranceError: no path leads to the end.
+            LatticeError: a word-id is not in the words, or the lattice is of another model.
+            ConfigError: n or the scale is out of range.
+        """
+        if n < 1:
+            raise ConfigError(f"n: expected at least 1 hypothesis, got {n}")
+        scale = self.acoustic_scale if acoustic_scale is None else acoustic_scale
+        if not math.isfinite(scale):
+            raise ConfigError(f"acoustic_scale: expected a finite number, got {scale}")
+        scales = _core.Scales(self.lm_scale, scale, self.word_ins_penalty)
+        paths = _core.best_paths(lattice, n, scales)
+        if not paths:
+            raise UtteranceError(f"{lattice.origin}: the lattice has no path to a final state; was decoding cut off?")
+        all_paths_cost = _core.total_cost_of_all(lattice, scales)
+        return tuple(self._hypothesis(lattice, path, all_paths_cost, start_s) for path in paths)
+
+    def best_path(self, lattice: Lattice, acoustic_scale: float | None = None, start_s: float = 0.0) -> Hypothesis:
+        """The hypothesis of least total cost; arguments and errors as for ``nbest``."""
+        return self.nbest(lattice, 1, acoustic_scale, start_s)[0]
+
+    def _hypothesis(self, lattice: Lattice, path: _core.Path, all_paths_cost: float, start_s: float) -> Hypothesis:
+        words = [self._word(lattice, word_id) for word_id in path.words]
+        if self.aligner is not None and self.frame_shift_s is not None:
+            words = self._with_times(lattice, self.aligner, self.frame_shift_s, words, path, start_s)
+        posterior = math.exp(min(all_paths_cost - path.total_cost, 0.0))
+        return Hypothesis(tuple(words), path.graph_cost, path.acoustic_cost, posterior)
+
+    def _word(self, lattice: Lattice, word_id: int) -> Word:
+        word = self.words.get(word_id)
+        if word is None:
+            raise LatticeError(
+                f"{lattice.origin}: expected word-ids of the words table ({len(self.words)} words), got {word_id};"
+                " give the words.txt of the graph that made the lattice"
+            )
+        return Word(word)
+
+    @staticmethod
+    def _with_times(
+        lattice: Lattice, aligner: WordAligner, shift_s: float, words: list[Word], path: _core.Path, start_s: float
+    ) -> list[Word]:
+        """The same words with times; those that no frame is left for (a forced end) stay without."""
+        try:
+            alignment = aligner.align(path)
+        except LatticeError as e:
+            raise LatticeError(f"{lattice.origin}: {e}") from e
+        if alignment.problem:
+            _LOG.info("%s: %s", lattice.origin, alignment.problem)
+        timed = iter([s for s in alignment.segments if s[0] != 0])
+        out = []
+        for word, segment in zip(words, timed, strict=False):
+            _, first, n_frames = segment
+            out.append(Word(word.word, start_s + first * shift_s, n_frames * shift_s))
+        return out + words[len(out) :]
