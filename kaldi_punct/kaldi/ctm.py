@@ -6,6 +6,7 @@ import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 
 from kaldi_punct.errors import FormatError, UtteranceError
 from kaldi_punct.kaldi.streams import RxFilename, as_rspecifier, read_lines, split_fields, to_seconds, write_lines
@@ -174,7 +175,7 @@ def count_steps_back(name: str, utt_id: str, lines: Sequence[CtmLine]) -> int:
         UtteranceError: by more than that.
     """
     n = 0
-    for before, line in zip(lines, lines[1:], strict=False):
+    for before, line in pairwise(lines):
         step_s = before.start_s - line.start_s
         if step_s > MAX_STEP_BACK_S + 1e-9:
             raise UtteranceError(

@@ -1,0 +1,165 @@
+"""JSON lines: one object an utterance, out with marks and case, in with words.
+
+Out: ``utt_id``, ``text``, ``words: [{word, text, mark, case, start_s, duration_s, confidence, prob}]``, ``sentences``. What is
+unknown is null. A word whose speaker is known has ``spk_id`` besides.
+
+In: ``utt_id`` and ``words`` (objects as above, of which only ``word`` must be there, or plain strings), or ``text``, which is
+split at blanks. ``rec_id``, ``channel``, ``start_s`` and ``end_s`` of the utterance are taken where they are given, so what
+this module writes can be read again.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+from collections.abc import Iterable, Iterator, Mapping
+
+from kaldi_punct.errors import FormatError
+from kaldi_punct.kaldi.streams import RxFilename, read_lines, split_fields, write_lines
+from kaldi_punct.types import Punctuated, PunctuatedWord, Sentence, Utterance, Word
+
+_Object = Mapping[str, object]
+
+
+def to_json(punctuated: Punctuated) -> str:
+    """One utterance as a line of JSON, without its end."""
+    record = {
+        "utt_id": punctuated.utt_id,
+        "text": punctuated.text,
+        "words": [_word_record(w) for w in punctuated.words],
+        "sentences": [_sentence_record(s) for s in punctuated.sentences],
+    }
+    return json.dumps(record, ensure_ascii=False, allow_nan=False)
+
+
+def write_jsonl(wx: RxFilename, utterances: Iterable[Punctuated]) -> int:
+    """Writes utterances as they come; returns how many."""
+    return write_lines(wx, (to_json(u) for u in utterances))
+
+
+def read_jsonl(rx: RxFilename) -> Iterator[Utterance]:
+    """Utterances of a JSON lines file; blank lines are passed over.
+
+    Raises:
+        FormatError: a line that is no such object, or a broken stream.
+    """
+    name = os.fspath(rx)
+    for n, line in read_lines(rx):
+        if not line.strip(" \t"):
+            continue
+        try:
+            record = json.loads(line)
+        except json.JSONDecodeError as e:
+            raise FormatError(
+                f"{name}:{n}: expected one JSON object, got '{line[:40]}' ({e.msg} in column {e.colno}); write one a line"
+            ) from e
+        yield _to_utterance(f"{name}:{n}", record)
+
+
+def _word_record(word: PunctuatedWord) -> dict[str, object]:
+    record: dict[str, object] = {
+        "word": word.word.word,
+        "text": word.written,
+        "mark": word.mark,
+        "case": None if word.case is None else word.case.name.lower(),
+        "start_s": _rounded(word.word.start_s),
+        "duration_s": _rounded(word.word.duration_s),
+        "confidence": word.word.confidence,
+        "prob": round(word.mark_prob, 6),
+    }
+    if word.word.spk_id is not None:
+        record["spk_id"] = word.word.spk_id
+    return record
+
+
+def _sentence_record(sentence: Sentence) -> dict[str, object]:
+    return {
+        "text": sentence.text,
+        "first_word": sentence.first_word,
+        "n_words": sentence.n_words,
+        "start_s": _rounded(sentence.start_s),
+        "end_s": _rounded(sentence.end_s),
+        "spk_id": sentence.spk_id,
+    }
+
+
+def _rounded(seconds: float | None) -> float | None:
+    """Microseconds: sums such as 0.1 + 0.2 do not print a tail."""
+    return None if seconds is None else round(seconds, 6)
+
+
+def _to_utterance(where: str, record: object) -> Utterance:
+    if not isinstance(record, dict):
+        raise FormatError(f'{where}: expected a JSON object, got {_kind(record)}; write {{"utt_id": …, "words": […]}}')
+    utt_id = _string(where, record, "utt_id")
+    if utt_id is None:
+        raise FormatError(f"{where}: expected a string 'utt_id', got none; give each line one")
+    return Utterance(
+        utt_id,
+        _to_words(where, record),
+        _string(where, record, "rec_id"),
+        _string(where, record, "channel"),
+        _number(where, record, "start_s"),
+        _number(where, record, "end_s"),
+    )
+
+
+def _to_words(where: str, record: _Object) -> tuple[Word, ...]:
+    words = record.get("words")
+    if words is None:
+        text = _string(where, record, "text")
+        if text is None:
+            raise FormatError(f"{where}: expected a list 'words' or a string 'text', got neither; give one")
+        return tuple(Word(w) for w in split_fields(text))
+    if not isinstance(words, list):
+        raise FormatError(
+            f'{where}: expected a list \'words\', got {_kind(words)}; write it as ["hello", …] or [{{"word": "hello"}}, …]'
+        )
+    return tuple(_to_word(f"{where}: words[{i}]", word) for i, word in enumerate(words))
+
+
+def _to_word(where: str, record: object) -> Word:
+    if isinstance(record, str):
+        record = {"word": record}
+    if not isinstance(record, dict):
+        raise FormatError(
+            f'{where}: expected a string or an object, got {_kind(record)}; write "hello" or {{"word": "hello"}}'
+        )
+    word = _string(where, record, "word")
+    if word is None or len(split_fields(word)) != 1 or split_fields(word) != [word]:
+        raise FormatError(
+            f"{where}: expected a string 'word' without blanks, got {json.dumps(word)}; write one object a word"
+        )
+    start_s, duration_s = _number(where, record, "start_s"), _number(where, record, "duration_s")
+    if (start_s is None) != (duration_s is None):
+        raise FormatError(f"{where}: expected both 'start_s' and 'duration_s' or neither, got one; add the other")
+    confidence = _number(where, record, "confidence")
+    if confidence is not None and confidence > 1:
+        raise FormatError(
+            f"{where}: expected a 'confidence' from 0 to 1, got {confidence:g}; leave it out if there is none"
+        )
+    return Word(word, start_s, duration_s, confidence, _string(where, record, "spk_id"))
+
+
+def _string(where: str, record: _Object, field: str) -> str | None:
+    value = record.get(field)
+    if value is not None and not isinstance(value, str):
+        raise FormatError(f"{where}: expected a string '{field}', got {_kind(value)}; put it in quotes")
+    return value
+
+
+def _number(where: str, record: _Object, field: str) -> float | None:
+    value = record.get(field)
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value) or value < 0:
+        raise FormatError(
+            f"{where}: expected a number '{field}' of at least 0, got {json.dumps(value)[:40]}; null says that it is unknown"
+        )
+    return float(value)
+
+
+def _kind(value: object) -> str:
+    kinds = {dict: "an object", list: "a list", str: "a string", bool: "true or false", type(None): "null"}
+    return kinds.get(type(value), "a number")
