@@ -1,7 +1,7 @@
 """Marks and case: from punctuated text to words with labels, and back.
 
 A reference is text as a person writes it ("Hello, how are you?"). ``split`` takes it apart into lower-case words, each
-with the mark after it and its case; ``join`` puts them together again: ``split(join(split(text))) == split(text)``.
+with the mark after it and its case; ``write`` and ``join`` put them together again: ``join(split(text))`` is stable.
 """
 
 from __future__ import annotations
@@ -40,6 +40,7 @@ _WRAPPING = '"“”„«»‹›*`'  # quotes that are never part of a word, an
 _APOSTROPHES = "'‘’"
 # Words that begin with an apostrophe of their own.
 _CLITIC = re.compile(r"['‘’](?:em|cause|til|till|tis|twas|bout|round|n|\d\d?s?)(?!\w)", re.IGNORECASE)
+_ADDRESS = re.compile(r"\w://\w|\w@\w|\bwww\.\w")
 _DOTTED = re.compile(r"(?:(?:[^\W\d_]|[Pp]h)\.){2,}")
 _NON_WORD = re.compile(r"^(?:<[^<>]*>|\[[^\[\]]*\]|\{[^{}]*\}|\(\([^()]*\)\)|#\d+|%\S+)$")
 _CLITIC_TAIL = re.compile(r"['’](?:s|ll|re|ve|d|m|t)$")
@@ -127,11 +128,12 @@ def split(text: str, labels: LabelSet = DEFAULT_LABELS) -> list[LabelledWord]:
 
 def join(words: Iterable[LabelledWord]) -> str:
     """Text of labelled words: the inverse of ``split`` up to what its mark map drops."""
-    texts: list[str] = []
-    for w in words:
-        written = w.written or write_case(w.word, w.case)
-        texts.append(written if w.mark == "." and written.endswith(".") else written + (w.mark or ""))
-    return " ".join(texts)
+    return " ".join(write(w.written or write_case(w.word, w.case), w.mark or "") for w in words)
+
+
+def write(written: str, mark: str) -> str:
+    """A cased word with its mark; "U.S." takes no second full stop."""
+    return written if mark == "." and written.endswith(".") else written + mark
 
 
 def case_of(written: str) -> Case:
@@ -227,11 +229,7 @@ def _strip(part: str, in_quotes: bool) -> tuple[list[str], str, list[str], bool]
     marks: list[str] = []
     core = part
     while core and not _is_tagged(core):
-        if core[0] in _WRAPPING or core[0] == "_":
-            core = core[1:]
-        elif core[0] in _OPENING and not re.search(re.escape(_OPENING[core[0]]) + r"\w", core):  # not "(s)he"
-            core = core[1:]
-        elif core[0] in _CLOSING:
+        if _wraps_at_start(core):
             core = core[1:]
         elif core[0] in _APOSTROPHES and not _CLITIC.match(core):
             core, in_quotes = core[1:], True
@@ -241,9 +239,7 @@ def _strip(part: str, in_quotes: bool) -> tuple[list[str], str, list[str], bool]
         else:
             break
     while core and is_word(core):
-        if core[-1] in _WRAPPING or core[-1] in _OPENING or (core[-1] == "_" and "_" not in core[:-1]):
-            core = core[:-1]
-        elif core[-1] in _CLOSING and core.count(_CLOSING[core[-1]]) < core.count(core[-1]):  # not "word(s)"
+        if _wraps_at_end(core):
             core = core[:-1]
         elif core[-1] in _APOSTROPHES and core not in ("'n'", "’n’") and (in_quotes or not core[-2:-1].isalpha()):
             core, in_quotes = core[:-1], False
@@ -255,13 +251,27 @@ def _strip(part: str, in_quotes: bool) -> tuple[list[str], str, list[str], bool]
     return lead, core, marks, in_quotes
 
 
+def _wraps_at_start(core: str) -> bool:
+    first = core[0]
+    if first in _OPENING:
+        return not re.search(re.escape(_OPENING[first]) + r"\w", core)  # not "(s)he"
+    return first in _WRAPPING or first in _CLOSING or first == "_"
+
+
+def _wraps_at_end(core: str) -> bool:
+    last = core[-1]
+    if last in _CLOSING:
+        return core.count(_CLOSING[last]) < core.count(last)  # not "word(s)"
+    return last in _WRAPPING or last in _OPENING or (last == "_" and "_" not in core[:-1])  # not AMI's "X_M_L_"
+
+
 def _is_tagged(token: str) -> bool:
     """True for a non-word with or without marks and quotes after it."""
     return not is_word(token.rstrip(",.?!;:…" + _WRAPPING + _APOSTROPHES))
 
 
 def _is_address(token: str) -> bool:
-    return "://" in token or "@" in token or token.startswith("www.")
+    return _ADDRESS.search(token) is not None
 
 
 def _give_to_word_before(out: list[LabelledWord], marks: Iterable[str], labels: LabelSet) -> None:
