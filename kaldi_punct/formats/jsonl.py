@@ -1,11 +1,11 @@
 """JSON lines: one object an utterance, out with marks and case, in with words.
 
-Out: ``utt_id``, ``text``, ``words: [{word, text, mark, case, start_s, duration_s, confidence, prob}]``, ``sentences``. What is
-unknown is null. A word whose speaker is known has ``spk_id`` besides.
+Out: ``utt_id``, ``text``, ``words: [{word, text, mark, case, start_s, duration_s, confidence, prob}]``, ``sentences``.
+What is unknown is null. A word whose speaker is known has ``spk_id`` besides.
 
-In: ``utt_id`` and ``words`` (objects as above, of which only ``word`` must be there, or plain strings), or ``text``, which is
-split at blanks. ``rec_id``, ``channel``, ``start_s`` and ``end_s`` of the utterance are taken where they are given, so what
-this module writes can be read again.
+In: ``utt_id``; ``words`` (objects as above, of which only ``word`` must be there, or plain strings) or ``text``, which is
+split at blanks; ``rec_id``, ``channel``, ``start_s`` and ``end_s`` of the utterance where they are given. So what this
+module writes can be read again.
 """
 
 from __future__ import annotations
@@ -52,7 +52,8 @@ def read_jsonl(rx: RxFilename) -> Iterator[Utterance]:
             record = json.loads(line)
         except json.JSONDecodeError as e:
             raise FormatError(
-                f"{name}:{n}: expected one JSON object, got '{line[:40]}' ({e.msg} in column {e.colno}); write one a line"
+                f"{name}:{n}: expected one JSON object, got '{line[:40]}' ({e.msg} in column {e.colno}); "
+                "write one a line"
             ) from e
         yield _to_utterance(f"{name}:{n}", record)
 
@@ -114,7 +115,8 @@ def _to_words(where: str, record: _Object) -> tuple[Word, ...]:
         return tuple(Word(w) for w in split_fields(text))
     if not isinstance(words, list):
         raise FormatError(
-            f'{where}: expected a list \'words\', got {_kind(words)}; write it as ["hello", …] or [{{"word": "hello"}}, …]'
+            f"{where}: expected a list 'words', got {_kind(words)}; "
+            'write it as ["hello", …] or [{"word": "hello"}, …]'
         )
     return tuple(_to_word(f"{where}: words[{i}]", word) for i, word in enumerate(words))
 
@@ -155,7 +157,8 @@ def _number(where: str, record: _Object, field: str) -> float | None:
         return None
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value) or value < 0:
         raise FormatError(
-            f"{where}: expected a number '{field}' of at least 0, got {json.dumps(value)[:40]}; null says that it is unknown"
+            f"{where}: expected a number '{field}' of at least 0, got {json.dumps(value)[:40]}; "
+            "null says that it is unknown"
         )
     return float(value)
 

@@ -1,4 +1,4 @@
-"""CTM: one timed word a line, ``<id> <channel> <start-s> <duration-s> <word> [confidence]``. The fourth field is a duration."""
+"""CTM: one timed word a line, ``<id> <channel> <start-s> <duration-s> <word> [confidence]``; field 4 is a duration."""
 
 from __future__ import annotations
 
@@ -120,8 +120,8 @@ def read_ctm_recordings(table: RxFilename) -> Iterator[tuple[CtmLine, ...]]:
         if not lines:
             if line.rec_id in seen:
                 raise FormatError(
-                    f"{os.fspath(table)}:{line.line}: expected the lines of '{line.rec_id}' together, got it again after others; "
-                    "sort the CTM: sort -s -k1,1"
+                    f"{os.fspath(table)}:{line.line}: expected the lines of '{line.rec_id}' together, got it again "
+                    "after others; sort the CTM: sort -s -k1,1"
                 )
             seen.add(line.rec_id)
         lines.append(line)
@@ -179,8 +179,8 @@ def count_steps_back(name: str, utt_id: str, lines: Sequence[CtmLine]) -> int:
         step_s = before.start_s - line.start_s
         if step_s > MAX_STEP_BACK_S + 1e-9:
             raise UtteranceError(
-                f"{name}:{line.line}: expected times of '{utt_id}' that go on, got '{line.word}' at {line.start_s:g} s after "
-                f"'{before.word}' at {before.start_s:g} s; sort the CTM: sort -s -k1,1 -k2,2 -k3,3n"
+                f"{name}:{line.line}: expected times of '{utt_id}' that go on, got '{line.word}' at {line.start_s:g} s "
+                f"after '{before.word}' at {before.start_s:g} s; sort the CTM: sort -s -k1,1 -k2,2 -k3,3n"
             )
         n += step_s > 0
     return n
@@ -205,6 +205,7 @@ def _to_confidence(name: str, n: int, field: str) -> float | None:
         confidence = -1.0
     if not 0 <= confidence <= 1 + _CONFIDENCE_SLACK:
         raise FormatError(
-            f"{name}:{n}: expected a confidence from 0 to 1 (or NA), got '{field}'; leave the sixth field out if there is none"
+            f"{name}:{n}: expected a confidence from 0 to 1 (or NA), got '{field}'; leave the sixth field out if "
+            "there is none"
         )
     return min(confidence, 1.0)

@@ -23,9 +23,9 @@ from kaldi_punct.types import Word
 class CtmWords(Mapping[str, tuple[Word, ...]]):
     """The words of a CTM by utterance, parsed again at each look: only the text of its lines is held.
 
-    Without ``segments`` an utterance is a recording, or one of its channels (``rec-channel``) if it has several. With them
-    the CTM is keyed by utterance (its times count from the segment's start) or by recording (a word belongs to the segment
-    that its middle lies in, else to the nearest). Either way the words' times are on the recording's clock.
+    Without ``segments`` an utterance is a recording, or one of its channels (``rec-channel``) if it has several. With
+    them the CTM is keyed by utterance (its times count from the segment's start) or by recording (a word belongs to the
+    segment that its middle lies in, else to the nearest). Either way the words' times are on the recording's clock.
 
     Args:
         path: the CTM; None if there is none, which gives an empty mapping.
@@ -99,8 +99,8 @@ class CtmWords(Mapping[str, tuple[Word, ...]]):
     def _add(self, name: str, utt_id: str, lines: Sequence[CtmLine]) -> None:
         if utt_id in self._lines:
             raise FormatError(
-                f"{name}:{lines[0].line}: expected the lines of '{utt_id}' from one recording and channel, got them from several; "
-                "key the CTM by utterance, or by recording, but not by both"
+                f"{name}:{lines[0].line}: expected the lines of '{utt_id}' from one recording and channel, got them "
+                "from several; key the CTM by utterance, or by recording, but not by both"
             )
         self._lines[utt_id] = "\n".join(line.raw for line in lines)
         self._places[utt_id] = (lines[0].rec_id, lines[0].channel)

@@ -1,4 +1,4 @@
-"""A Kaldi data directory as conversations of utterances: read and checked at once, its words built only as they are asked for.
+"""A Kaldi data directory as conversations of utterances: read and checked at once, words built as they are asked for.
 
 Words come from ``ctm`` where there is one, else from ``text``, else from ``text_punct`` (through ``labels.split``).
 Every table may be compressed (``ctm.gz``).
@@ -116,7 +116,7 @@ class DataDir:
         return Utterance(utt_id, self._words(utt_id), rec_id, channel, start_s, end_s)
 
     def conversations(self) -> Iterator[Conversation]:
-        """The utterances of one recording and channel at a time, in time order (by ``segments``, else as in ``reco2utt``).
+        """The utterances of one recording and channel at a time, in time order (``segments``, else ``reco2utt``).
 
         Recordings come in the order of their first utterance. Without both tables each utterance stands alone.
         """
@@ -198,8 +198,8 @@ class DataDir:
         strays = [k for k in part_keys if k not in keys]
         if strays:
             raise FormatError(
-                f"{self._file(part)}: expected only keys that are in {whole}, got {len(strays)} others, first '{strays[0]}'; "
-                f"run utils/fix_data_dir.sh {self.path}"
+                f"{self._file(part)}: expected only keys that are in {whole}, got {len(strays)} others, first "
+                f"'{strays[0]}'; run utils/fix_data_dir.sh {self.path}"
             )
 
     def _table(self, name: str, read: _Reader[_V_co]) -> dict[str, _V_co]:

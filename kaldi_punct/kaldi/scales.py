@@ -5,7 +5,7 @@ exp/chain/tdnn_lstm/frame_subsampling_factor            -> frame shift: 0.01 s t
                     final.mdl                           -> transition model
                     graph/words.txt, phones/word_boundary.int
                     decode_dev/lat.1.gz
-                    decode_dev/scoring_kaldi/best_wer   -> "... wer_9_0.5": acoustic scale 1/9, word insertion penalty 0.5
+                    decode_dev/scoring_kaldi/best_wer   -> "... wer_9_0.5": acoustic scale 1/9, word penalty 0.5
 """
 
 from __future__ import annotations
@@ -14,7 +14,6 @@ import glob
 import os
 import re
 import shlex
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -24,14 +23,6 @@ from kaldi_punct.kaldi.streams import as_rspecifier, read_lines
 _FEATURE_SHIFT_S = 0.01  # Kaldi's default, which its scripts multiply by the factor
 _BEST_WER = re.compile(r"wer_([0-9]+(?:\.[0-9]+)?)(?:_(-?[0-9]+(?:\.[0-9]+)?))?[ \t]*$")
 _OFFSET = re.compile(r":[0-9]+$")
-
-
-@dataclass(frozen=True, slots=True)
-class Found:
-    """A number and the file that it was read from."""
-
-    value: float
-    path: Path
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,15 +37,19 @@ class Scales:
         words: ``words.txt``.
         word_boundary: ``phones/word_boundary.int``.
         transition_model: ``final.mdl`` or ``trans.mdl``.
+        best_wer: the file that the first two numbers were read from.
+        frame_shift_file: the file that the frame shift was read from.
     """
 
     decode_dir: Path | None = None
-    acoustic_scale: Found | None = None
-    word_ins_penalty: Found | None = None
-    frame_shift_s: Found | None = None
+    acoustic_scale: float | None = None
+    word_ins_penalty: float | None = None
+    frame_shift_s: float | None = None
     words: Path | None = None
     word_boundary: Path | None = None
     transition_model: Path | None = None
+    best_wer: Path | None = None
+    frame_shift_file: Path | None = None
 
 
 def find_scales(where: str | os.PathLike[str]) -> Scales:
@@ -71,15 +66,20 @@ def find_scales(where: str | os.PathLike[str]) -> Scales:
         return Scales()
     # Through a link the parent is that of its target, as in "$dir/../final.mdl" of Kaldi's scripts.
     model_dir = decode_dir.resolve().parent if decode_dir.is_symlink() else Path(os.path.normpath(decode_dir / ".."))
-    acoustic_scale, word_ins_penalty = _read_best_wer(decode_dir / "scoring_kaldi" / "best_wer")
+    best_wer = _first_file(decode_dir / "scoring_kaldi" / "best_wer")
+    shift_file = _first_file(model_dir / "frame_shift", model_dir / "frame_subsampling_factor")
+    acoustic_scale, word_ins_penalty = (None, None) if best_wer is None else _read_best_wer(best_wer)
+    langs = _lang_dirs(model_dir)
     return Scales(
         decode_dir,
         acoustic_scale,
         word_ins_penalty,
-        _read_frame_shift(model_dir),
-        _first_file(f / "words.txt" for f in _lang_dirs(model_dir)),
-        _first_file(f / "phones" / "word_boundary.int" for f in _lang_dirs(model_dir)),
-        _first_file(iter((decode_dir / "final.mdl", model_dir / "final.mdl", model_dir / "trans.mdl"))),
+        None if shift_file is None else _read_frame_shift(shift_file),
+        _first_file(*(folder / "words.txt" for folder in langs)),
+        _first_file(*(folder / "phones" / "word_boundary.int" for folder in langs)),
+        _first_file(decode_dir / "final.mdl", model_dir / "final.mdl", model_dir / "trans.mdl"),
+        best_wer,
+        shift_file,
     )
 
 
@@ -95,46 +95,40 @@ def _directory_of(rspecifier: str) -> Path | None:
         names = [rx]
     for name in names:
         name = _OFFSET.sub("", name)
-        if glob.has_magic(name) and glob.glob(name) or os.path.isfile(name):
+        if (glob.has_magic(name) and glob.glob(name)) or os.path.isfile(name):
             folder = os.path.dirname(name)
             if "/bin/" not in f"{folder}/":
                 return Path(folder or ".")
     return None
 
 
-def _read_best_wer(path: Path) -> tuple[Found | None, Found | None]:
-    if not path.is_file():
-        return None, None
+def _read_best_wer(path: Path) -> tuple[float, float]:
+    """(acoustic scale, word insertion penalty); recipes of old have no penalty in the name, and used none."""
     line = next((text for _, text in read_lines(path)), "")
     found = _BEST_WER.search(line)
     if not found or float(found.group(1)) == 0:
         raise FormatError(
-            f"{path}:1: expected a line that ends in wer_<LMWT>_<WIP>, got '{line}'; score again (steps/score_kaldi.sh) or give "
-            "--acoustic-scale and --word-ins-penalty"
+            f"{path}:1: expected a line that ends in wer_<LMWT>_<WIP>, got '{line}'; score again "
+            "(steps/score_kaldi.sh) or give --acoustic-scale and --word-ins-penalty"
         )
-    return Found(1 / float(found.group(1)), path), Found(float(found.group(2) or 0), path)
+    return 1 / float(found.group(1)), float(found.group(2) or 0)
 
 
-def _read_frame_shift(model_dir: Path) -> Found | None:
-    for path, unit in ((model_dir / "frame_shift", 1.0), (model_dir / "frame_subsampling_factor", _FEATURE_SHIFT_S)):
-        if not path.is_file():
-            continue
-        text = next((text for _, text in read_lines(path)), "").strip(" \t")
-        if not re.fullmatch(r"[0-9]*\.?[0-9]+", text) or float(text) == 0:
-            what = "seconds" if unit == 1 else "a number of frames"
-            raise FormatError(f"{path}:1: expected {what} above 0, got '{text}'; correct it or give --frame-shift")
-        return Found(round(float(text) * unit, 9), path)
-    return None
+def _read_frame_shift(path: Path) -> float:
+    unit_s = 1.0 if path.name == "frame_shift" else _FEATURE_SHIFT_S
+    text = next((text for _, text in read_lines(path)), "").strip(" \t")
+    if not re.fullmatch(r"[0-9]*\.?[0-9]+", text) or float(text) == 0:
+        what = "seconds" if unit_s == 1 else "a number of frames"
+        raise FormatError(f"{path}:1: expected {what} above 0, got '{text}'; correct it or give --frame-shift")
+    return round(float(text) * unit_s, 9)
 
 
-def _lang_dirs(model_dir: Path) -> Iterator[Path]:
+def _lang_dirs(model_dir: Path) -> list[Path]:
     """Where a words.txt may be: the decoding graph's first, since its numbers are the lattices'."""
-    yield model_dir / "graph"
-    others = sorted(p for p in model_dir.glob("graph_*") if (p / "words.txt").is_file())
-    if len(others) == 1:  # with several, a guess could be the wrong one
-        yield others[0]
-    yield model_dir / "lang"
+    graphs = sorted(p for p in model_dir.glob("graph_*") if (p / "words.txt").is_file())
+    # Of several graphs a guess could be the wrong one.
+    return [model_dir / "graph", *(graphs if len(graphs) == 1 else []), model_dir / "lang"]
 
 
-def _first_file(paths: Iterator[Path]) -> Path | None:
+def _first_file(*paths: Path) -> Path | None:
     return next((p for p in paths if p.is_file()), None)

@@ -1,4 +1,4 @@
-"""Opening what Kaldi's extended filenames name: files, gzip, pipes, standard streams, offsets. Nothing else opens files for tables.
+"""Opening what Kaldi's extended filenames name: files, gzip, pipes, standard streams, offsets.
 
     rxfilename   path | path.gz | path:offset | 'command |' | -
     wxfilename   path | path.gz | '| command' | -
@@ -27,7 +27,9 @@ from typing import BinaryIO, cast
 from kaldi_punct.errors import FormatError
 
 _CHUNK_BYTES = 1 << 16
-_FIELD = re.compile(r"[^ \t\r\n\f\v]+")  # Kaldi's SplitStringToVector: ASCII blanks alone
+BLANKS = " \t\r\n\f\v"  # where Kaldi's SplitStringToVector splits: ASCII blanks alone
+_FIELD = re.compile(rf"[^{BLANKS}]+")
+_KEY_VALUE = re.compile(rf"[{BLANKS}]*([^{BLANKS}]+)[{BLANKS}]*(.*)", re.DOTALL)
 _OFFSET = re.compile(r"^(.+):(\d+)$")
 # Kaldi's kaldi-table.h. All but "p" (permissive) only tell Kaldi how to save memory in random access.
 _OPTIONS = frozenset({"ark", "scp", "b", "t", "o", "no", "s", "ns", "cs", "ncs", "p", "np", "bg", "f", "nf"})
@@ -82,6 +84,18 @@ def _specifier(spec: str) -> Rspecifier | None:
 def split_fields(line: str) -> list[str]:
     """The fields of a line, separated by ASCII blanks as in Kaldi (never at U+00A0 or U+3000)."""
     return _FIELD.findall(line)
+
+
+def split_key(name: str, n: int, line: str) -> tuple[str, str]:
+    """The key of line ``n`` of a table, and the rest of it without the blanks around.
+
+    Raises:
+        FormatError: the line is blank.
+    """
+    found = _KEY_VALUE.match(line)
+    if found is None:
+        raise FormatError(f"{name}:{n}: expected '<key> …', got a blank line; remove it")
+    return found.group(1), found.group(2).rstrip(BLANKS)
 
 
 def to_seconds(name: str, n: int, field: str) -> float:
@@ -244,7 +258,8 @@ def _open_file(path: str, name: str, stack: contextlib.ExitStack) -> BinaryIO:
         return stack.enter_context(open(path, "rb"))
     except OSError as e:
         raise FormatError(
-            f"{name}: expected a readable file, got '{e.strerror}'; check the name (paths are relative to the working directory)"
+            f"{name}: expected a readable file, got '{e.strerror}'; check the name (paths are relative to the working "
+            "directory)"
         ) from e
 
 

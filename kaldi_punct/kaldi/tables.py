@@ -1,19 +1,22 @@
-"""Kaldi's tables: text, segments, wav.scp, utt2spk, words.txt and their like, and the front of everything that reads Kaldi files.
+"""Kaldi's tables: text, segments, wav.scp, utt2spk, words.txt and their like; the front of all that reads Kaldi files.
 
-Text tables take a path, any rxfilename, or an rspecifier (``ark:``, ``ark,t:``, ``scp:``). The parts live in ``streams``
-(opening), ``ctm``, ``archives`` (vectors and lattices) and ``scales``; their names are all found here.
+Text tables take a path, any rxfilename, or an rspecifier (``ark:``, ``ark,t:``, ``scp:``). The parts live in
+``streams`` (opening), ``ctm``, ``symbols``, ``vectors``, ``lattice_tables`` and ``scales``; their names are all found
+here.
 """
 
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from kaldi_punct.errors import FormatError
 from kaldi_punct.kaldi.ctm import CtmLine, CtmSequence, ctm_sequences, read_ctm, read_ctm_recordings, write_ctm
+from kaldi_punct.kaldi.lattice_tables import load_decoder, read_lattices, read_nbest
+from kaldi_punct.kaldi.scales import Scales, find_scales
 from kaldi_punct.kaldi.streams import (
+    BLANKS,
     RxFilename,
     as_rspecifier,
     open_rxfilename,
@@ -21,20 +24,57 @@ from kaldi_punct.kaldi.streams import (
     parse_rspecifier,
     read_lines,
     split_fields,
+    split_key,
     stream_error,
     to_seconds,
     write_lines,
 )
+from kaldi_punct.kaldi.symbols import read_symbols
+from kaldi_punct.kaldi.vectors import (
+    read_float_matrices,
+    read_float_vectors,
+    read_int_vectors,
+    write_float_matrices,
+    write_float_vectors,
+    write_int_vectors,
+)
 
 __all__ = [
-    "CtmLine", "CtmSequence", "Segment", "ctm_sequences", "open_rxfilename", "open_wxfilename", "parse_rspecifier",
-    "read_ctm", "read_ctm_recordings", "read_lines", "read_reco2file_and_channel", "read_reco2utt", "read_segments",
-    "read_symbols", "read_text", "read_utt2spk", "read_wav_scp", "split_fields", "stream_error", "write_ctm", "write_lines",
-    "write_segments", "write_text",
-]  # fmt: skip
-
-_BLANKS = " \t\r\n\f\v"
-_KEY_VALUE = re.compile(rf"[{_BLANKS}]*([^{_BLANKS}]+)[{_BLANKS}]*(.*)", re.DOTALL)
+    "CtmLine",
+    "CtmSequence",
+    "Scales",
+    "Segment",
+    "ctm_sequences",
+    "find_scales",
+    "load_decoder",
+    "open_rxfilename",
+    "open_wxfilename",
+    "parse_rspecifier",
+    "read_ctm",
+    "read_ctm_recordings",
+    "read_float_matrices",
+    "read_float_vectors",
+    "read_int_vectors",
+    "read_lattices",
+    "read_lines",
+    "read_nbest",
+    "read_reco2file_and_channel",
+    "read_reco2utt",
+    "read_segments",
+    "read_symbols",
+    "read_text",
+    "read_utt2spk",
+    "read_wav_scp",
+    "split_fields",
+    "stream_error",
+    "write_ctm",
+    "write_float_matrices",
+    "write_float_vectors",
+    "write_int_vectors",
+    "write_lines",
+    "write_segments",
+    "write_text",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +107,7 @@ def read_text(table: RxFilename, check_sorted: bool = False) -> Iterator[tuple[s
 
 
 def write_text(table: RxFilename, entries: Iterable[tuple[str, str]]) -> int:
-    """Writes ``<key> <value>`` lines; returns how many. ``table`` is a wxfilename, with or without ``ark,t:`` before it."""
+    """Writes ``<key> <value>`` lines to a wxfilename (``ark,t:`` before it or not); returns how many."""
     return write_lines(_wxfilename(table), (f"{key} {value}" if value else key for key, value in entries))
 
 
@@ -82,13 +122,14 @@ def read_segments(table: RxFilename, check_sorted: bool = False) -> Iterator[Seg
         fields = split_fields(line)
         if len(fields) != 4:
             raise FormatError(
-                f"{name}:{n}: expected 4 fields '<utt> <rec> <start-s> <end-s>', got {len(fields)}: '{line}'; write all four"
+                f"{name}:{n}: expected 4 fields '<utt> <rec> <start-s> <end-s>', got {len(fields)}: '{line}'; "
+                "write all four"
             )
         start_s, end_s = (to_seconds(name, n, field) for field in fields[2:])
         if start_s < 0 or (end_s != -1 and end_s <= start_s):
             raise FormatError(
-                f"{name}:{n}: expected 0 <= start-s < end-s (or end-s -1: to the end), got {fields[2]} and {fields[3]}; "
-                "the fourth field is the end, not the duration"
+                f"{name}:{n}: expected 0 <= start-s < end-s (or end-s -1: to the end), got {fields[2]} and {fields[3]}"
+                "; the fourth field is the end, not the duration"
             )
         yield Segment(fields[0], fields[1], start_s, None if end_s == -1 else end_s)
 
@@ -165,38 +206,13 @@ def read_reco2file_and_channel(table: RxFilename, check_sorted: bool = False) ->
         yield key, (fields[0], fields[1])
 
 
-def read_symbols(table: RxFilename) -> dict[int, str]:
-    """The words of a symbol table such as ``words.txt``, by number.
-
-    Raises:
-        FormatError: not ``<word> <number>``, or a number twice.
-    """
-    name = os.fspath(table)
-    symbols: dict[int, str] = {}
-    for n, line in read_lines(table):
-        fields = split_fields(line)
-        if len(fields) != 2 or not fields[1].isascii() or not fields[1].isdigit():
-            raise FormatError(f"{name}:{n}: expected 2 fields '<word> <number>', got '{line}'; is it a words.txt?")
-        number = int(fields[1])
-        if number in symbols:
-            raise FormatError(
-                f"{name}:{n}: expected each number once, got {number} for '{symbols[number]}' and '{fields[0]}'; make the table anew"
-            )
-        symbols[number] = fields[0]
-    if not symbols:
-        raise FormatError(f"{name}: expected lines '<word> <number>', got an empty file; make the table anew")
-    return symbols
-
-
 def _entries(table: RxFilename, check_sorted: bool) -> Iterator[tuple[int, str, str]]:
     """(line, key, rest of the line)."""
     spec = as_rspecifier(table)
     for n, line in _sorted_lines(table, check_sorted):
-        found = _KEY_VALUE.match(line)
-        assert found is not None, "Blank lines were refused before. This is a bug."
-        key, value = found.group(1), found.group(2).rstrip(_BLANKS)
+        key, value = split_key(os.fspath(table), n, line)
         if spec.is_script:
-            value = next((first for _, first in read_lines(value)), "").strip(_BLANKS)
+            value = next((first for _, first in read_lines(value)), "").strip(BLANKS)
         yield n, key, value
 
 
@@ -205,10 +221,7 @@ def _sorted_lines(table: RxFilename, check_sorted: bool) -> Iterator[tuple[int, 
     name, before = os.fspath(table), None
     rx = as_rspecifier(table).rxfilename if isinstance(table, str) else table
     for n, line in read_lines(rx):
-        fields = split_fields(line)
-        if not fields:
-            raise FormatError(f"{name}:{n}: expected '<key> …', got a blank line; remove it")
-        key = fields[0]
+        key, _ = split_key(name, n, line)
         if check_sorted and before is not None and key <= before:
             what = f"'{key}' a second time" if key == before else f"'{key}' after '{before}'"
             folder = os.path.dirname(name) or "."

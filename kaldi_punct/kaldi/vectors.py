@@ -1,7 +1,7 @@
 """Tables of int vectors, float vectors and float matrices.
 
-kaldi-native-io reads them; it can write neither through gzip nor under another name first, so the three plain formats are
-written here.
+kaldi-native-io reads them; it can write neither through gzip nor under another name first, so the three plain formats
+are written here.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ def write_float_matrices(wspecifier: str, entries: Iterable[tuple[str, NDArray[n
 
 
 def _read(rspecifier: str, reader_name: str, what: str, dtype: type) -> Iterator[tuple[str, NDArray[Any]]]:
-    import kaldi_native_io  # type: ignore[import-untyped]  # 0.2 s, and most commands read no such table
+    import kaldi_native_io  # 0.2 s, and most commands read no such table
 
     rx = parse_rspecifier(rspecifier).rxfilename
     if not rx.rstrip(" ").endswith("|") and rx not in ("", "-"):
@@ -102,7 +102,8 @@ def _write(
     options = head.split(",")
     if not colon or "ark" not in options or not {"ark", "t", "b", "f", "nf"}.issuperset(options):
         raise FormatError(
-            f"{wspecifier}: expected ark:<wxfilename> or ark,t:<wxfilename>, got neither; write e.g. 'ark,t:{wspecifier}'"
+            f"{wspecifier}: expected ark:<wxfilename> or ark,t:<wxfilename>, got neither; "
+            f"write e.g. 'ark,t:{wspecifier}'"
         )
     n = 0
     with open_wxfilename(wx) as stream:
