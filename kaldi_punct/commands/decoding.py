@@ -1,0 +1,204 @@
+"""From lattices to words: which decoder made them, found beside their decode directory where it is not given."""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import os
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar
+
+from kaldi_punct.commands.sources import Entries, Tables
+from kaldi_punct.errors import ConfigError, FormatError, KaldiPunctError, LatticeError
+from kaldi_punct.types import Utterance
+
+if TYPE_CHECKING:
+    from kaldi_punct.kaldi.lattice import Decoder, Lattice
+
+log = logging.getLogger("kaldi_punct")
+T = TypeVar("T")
+_JOB = re.compile(r"^lat\.(\d+)(?:\.gz)?$")
+
+
+@dataclass(frozen=True, slots=True)
+class DecoderFiles:
+    """What reads lattices; None is not known yet.
+
+    Attributes:
+        words, word_boundary, transition_model: rxfilenames.
+        frame_shift_s: seconds between the lattice's frames.
+        acoustic_scale: multiplies acoustic costs.
+        word_ins_penalty: added to each word's cost.
+    """
+
+    words: str | None
+    word_boundary: str | None
+    transition_model: str | None
+    frame_shift_s: float | None
+    acoustic_scale: float | None
+    word_ins_penalty: float | None
+
+    @classmethod
+    def from_args(cls, args: argparse.Namespace) -> DecoderFiles:
+        """What the options of ``options.add_lattice_options`` give."""
+        return cls(
+            args.words,
+            args.word_boundary,
+            args.transition_model,
+            args.frame_shift,
+            args.acoustic_scale,
+            args.word_ins_penalty,
+        )
+
+
+def archives(source: str) -> list[str]:
+    """The rspecifiers that an input stands for: itself, or a decode directory's archives in the order of their jobs.
+
+    Raises:
+        FormatError: a directory without lattices, or one whose archives are not as many as its ``num_jobs``.
+    """
+    if not os.path.isdir(source):
+        is_rspecifier = source.split(":")[0].split(",")[0] in ("ark", "scp")
+        return [source if is_rspecifier else f"ark:{source}"]
+    jobs = {int(found.group(1)): name for name in os.listdir(source) if (found := _JOB.match(name))}
+    if not jobs:
+        raise FormatError(
+            f"{source}: expected a decode directory with lat.JOB.gz, got none in it; check the path"
+        )
+    n_jobs = len(jobs)
+    if os.path.isfile(os.path.join(source, "num_jobs")):
+        text = Path(source, "num_jobs").read_text(encoding="utf-8").strip()
+        n_jobs = int(text) if text.isascii() and text.isdigit() else n_jobs
+    missing = [job for job in range(1, n_jobs + 1) if job not in jobs]
+    if missing or len(jobs) != n_jobs:
+        raise FormatError(
+            f"{source}: expected lat.1.gz to lat.{n_jobs}.gz (num_jobs), got {len(jobs)} archives"
+            f"{f', none of job {missing[0]}' if missing else ''}; decode the missing jobs, "
+            "or name the archives: 'ark:gunzip -c … |'"
+        )
+    return [f"ark:{os.path.join(source, jobs[job])}" for job in sorted(jobs)]
+
+
+def read_lattices(source: str) -> Iterator[tuple[str, Lattice | LatticeError]]:
+    """The lattices of an rspecifier, or of all archives of a decode directory.
+
+    Raises:
+        FormatError: a broken stream; the archives after it are read first.
+    """
+    from kaldi_punct.kaldi import tables
+
+    broken: FormatError | None = None
+    for rspecifier in archives(source):
+        try:
+            yield from tables.read_lattices(rspecifier)
+        except FormatError as e:
+            if broken is not None:
+                log.error("%s", broken)
+            broken = e
+    if broken is not None:
+        raise broken
+
+
+def find_decoder(source: str, given: DecoderFiles, *, need_times: bool, lm_scale: float = 1.0) -> Decoder:
+    """The decoder of an input's lattices: what is given, else what lies beside their decode directory.
+
+    Args:
+        source: rspecifier or decode directory.
+        given: by the user.
+        need_times: word times must come out.
+        lm_scale: multiplies graph costs.
+
+    Raises:
+        ConfigError: something needed is neither given nor found; the text names the option.
+    """
+    from kaldi_punct.kaldi import tables
+
+    files, place = _complete(source, given)
+    words = _required(files.words, "--words", "words.txt", place)
+    acoustic_scale = _required(files.acoustic_scale, "--acoustic-scale", "1/LMWT, as of scoring_kaldi/best_wer", place)
+    word_ins_penalty = 0.0 if files.word_ins_penalty is None else files.word_ins_penalty
+    if need_times:
+        _required(files.transition_model, "--transition-model", "final.mdl or trans.mdl", place)
+        _required(files.word_boundary, "--word-boundary", "phones/word_boundary.int", place)
+    log.info(
+        "lattices: words %s, acoustic scale %g, word insertion penalty %g", words, acoustic_scale, word_ins_penalty
+    )
+    has_aligner = files.transition_model is not None and files.word_boundary is not None
+    frame_shift_s = None
+    if has_aligner:
+        frame_shift_s = _required(files.frame_shift_s, "--frame-shift", "seconds of a lattice frame", place)
+        log.info(
+            "lattices: transition model %s, word boundary %s, frame shift %g s",
+            files.transition_model,
+            files.word_boundary,
+            frame_shift_s,
+        )
+    else:
+        log.warning(
+            "lattices: no word times, as there is no %s",
+            "--transition-model" if files.transition_model is None else "--word-boundary",
+        )
+    return tables.load_decoder(
+        words=words,
+        transition_model=files.transition_model if has_aligner else None,
+        word_boundary=files.word_boundary if has_aligner else None,
+        frame_shift_s=frame_shift_s,
+        acoustic_scale=acoustic_scale,
+        lm_scale=lm_scale,
+        word_ins_penalty=word_ins_penalty,
+    )
+
+
+def best_paths(source: str, decoder: Decoder, side: Tables) -> Entries:
+    """The best path of each lattice, its times on the recording's clock where ``segments`` tells it."""
+    for utt_id, lattice in read_lattices(source):
+        if isinstance(lattice, KaldiPunctError):
+            yield utt_id, lattice
+            continue
+        try:
+            best = decoder.best_path(lattice, start_s=side.start_s(utt_id))
+        except KaldiPunctError as e:
+            yield utt_id, e
+            continue
+        yield utt_id, side.place(Utterance(utt_id, best.words))
+
+
+def _complete(source: str, given: DecoderFiles) -> tuple[DecoderFiles, str]:
+    """What is given, with what lies beside the lattices in place of what is not; and where was looked."""
+    from kaldi_punct.kaldi.scales import find_scales
+
+    found = find_scales(source)
+    if found.decode_dir is None:
+        return given, "(the input names no decode directory)"
+    if given.acoustic_scale is None and found.acoustic_scale is not None:
+        log.info("lattices: acoustic scale %g is from %s", found.acoustic_scale, found.best_wer)
+    if given.word_ins_penalty is None and found.word_ins_penalty is not None:
+        log.info("lattices: word insertion penalty %g is from %s", found.word_ins_penalty, found.best_wer)
+    if given.frame_shift_s is None and found.frame_shift_s is not None:
+        log.info("lattices: frame shift %g s is from %s", found.frame_shift_s, found.frame_shift_file)
+    complete = DecoderFiles(
+        _path(given.words, found.words),
+        _path(given.word_boundary, found.word_boundary),
+        _path(given.transition_model, found.transition_model),
+        _number(given.frame_shift_s, found.frame_shift_s),
+        _number(given.acoustic_scale, found.acoustic_scale),
+        _number(given.word_ins_penalty, found.word_ins_penalty),
+    )
+    return complete, f"beside {found.decode_dir}"
+
+
+def _path(given: str | None, found: Path | None) -> str | None:
+    return given if given is not None or found is None else str(found)
+
+
+def _number(given: float | None, found: float | None) -> float | None:
+    return found if given is None else given
+
+
+def _required(value: T | None, option: str, what: str, place: str) -> T:
+    if value is None:
+        raise ConfigError(f"{option}: expected {what}, got none, and none was found {place}; give {option}")
+    return value

@@ -1,0 +1,118 @@
+"""``nbest`` and ``ctm``: what lattices hold, without a punctuation model."""
+
+from __future__ import annotations
+
+import argparse
+from contextlib import ExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING, BinaryIO
+
+from kaldi_punct.commands.common import Tally, good, with_progress
+from kaldi_punct.commands.options import add_lattice_options, add_out, add_verb, count
+from kaldi_punct.errors import KaldiPunctError
+
+if TYPE_CHECKING:
+    from kaldi_punct.commands.options import Verbs
+    from kaldi_punct.types import Hypothesis
+
+_SOURCE_HELP = "rspecifier of lattices ('ark:gunzip -c dir/lat.*.gz |', scp:lat.scp), or a decode directory"
+_DEMO = (
+    "--acoustic-scale 0.1 --frame-shift 0.03 --transition-model egs/mini/trans.mdl "
+    "--word-boundary egs/mini/lang/phones/word_boundary.int egs/mini/decode egs/mini/lang/words.txt"
+)
+
+
+def add_verbs(verbs: Verbs) -> None:
+    """Adds the parsers."""
+    parser = add_verb(
+        verbs,
+        "nbest",
+        "N-best lists of lattices",
+        f"kaldi-punct nbest --n 10 {_DEMO} exp/nbest",
+        "Writes <out-dir>/{words,lm_cost,ac_cost}, tables keyed utt-1 .. utt-N, best first, costs unscaled; and "
+        "<out-dir>/ctm where word times are known.",
+    )
+    parser.add_argument("--n", type=count, default=10, help="hypotheses of each lattice at most (default %(default)s)")
+    parser.add_argument(
+        "--lm-scale", type=float, default=1.0, metavar="S", help="multiplies graph costs (default %(default)s)"
+    )
+    add_lattice_options(parser, with_words=False)
+    parser.add_argument("source", metavar="<lat-rspecifier>", help=_SOURCE_HELP)
+    parser.add_argument("words", metavar="<words.txt>", help="the words' symbol table")
+    parser.add_argument("out", metavar="<out-dir>", help="directory of the tables; made if missing")
+    parser.set_defaults(run=run_nbest)
+
+    parser = add_verb(
+        verbs,
+        "ctm",
+        "Best paths of lattices with word times",
+        f"kaldi-punct ctm {_DEMO} -",
+        "Lines are '<utt-id> 1 <start-s> <duration-s> <word>', times from the start of the utterance.",
+    )
+    parser.add_argument(
+        "--lm-scale", type=float, default=1.0, metavar="S", help="multiplies graph costs (default %(default)s)"
+    )
+    add_lattice_options(parser, with_words=False)
+    parser.add_argument("source", metavar="<lat-rspecifier>", help=_SOURCE_HELP)
+    parser.add_argument("words", metavar="<words.txt>", help="the words' symbol table")
+    add_out(parser)
+    parser.set_defaults(run=run_ctm)
+
+
+def run_nbest(args: argparse.Namespace, tally: Tally) -> None:
+    """Writes the tables of N-best lists."""
+    from kaldi_punct.commands.decoding import DecoderFiles, find_decoder, read_lattices
+    from kaldi_punct.kaldi.tables import open_wxfilename
+
+    decoder = find_decoder(args.source, DecoderFiles.from_args(args), need_times=False, lm_scale=args.lm_scale)
+    out = Path(args.out)
+    out.mkdir(parents=True, exist_ok=True)
+    with ExitStack() as stack:
+        names = ["words", "lm_cost", "ac_cost"] + (["ctm"] if decoder.aligner is not None else [])
+        files = {name: stack.enter_context(open_wxfilename(out / name)) for name in names}
+        for utt_id, lattice in good(with_progress(read_lattices(args.source), "utt"), tally):
+            try:
+                hypotheses = decoder.nbest(lattice, args.n)
+            except KaldiPunctError as e:
+                tally.report(e, utt_id)
+                continue
+            for rank, hypothesis in enumerate(hypotheses, 1):
+                _write_hypothesis(files, f"{utt_id}-{rank}", hypothesis)
+            tally.n_done += 1
+
+
+def run_ctm(args: argparse.Namespace, tally: Tally) -> None:
+    """Writes the CTM of best paths."""
+    from kaldi_punct.commands.decoding import DecoderFiles, find_decoder, read_lattices
+    from kaldi_punct.kaldi.tables import open_wxfilename
+
+    decoder = find_decoder(args.source, DecoderFiles.from_args(args), need_times=True, lm_scale=args.lm_scale)
+    with open_wxfilename(args.out) as out:
+        for utt_id, lattice in good(with_progress(read_lattices(args.source), "utt"), tally):
+            try:
+                best = decoder.best_path(lattice)
+            except KaldiPunctError as e:
+                tally.report(e, utt_id)
+                continue
+            out.write(_ctm(utt_id, best))
+            tally.n_done += 1
+
+
+def _write_hypothesis(files: dict[str, BinaryIO], key: str, hypothesis: Hypothesis) -> None:
+    words = "".join(f" {w.word}" for w in hypothesis.words)
+    files["words"].write(f"{key}{words}\n".encode())
+    files["lm_cost"].write(f"{key} {hypothesis.graph_cost:.7g}\n".encode())
+    files["ac_cost"].write(f"{key} {hypothesis.acoustic_cost:.7g}\n".encode())
+    if "ctm" in files:
+        files["ctm"].write(_ctm(key, hypothesis))
+
+
+def _ctm(key: str, hypothesis: Hypothesis) -> bytes:
+    from kaldi_punct.kaldi.tables import CtmLine
+
+    lines = [
+        CtmLine(key, "1", w.start_s, w.duration_s, w.word)
+        for w in hypothesis.words
+        if w.start_s is not None and w.duration_s is not None
+    ]
+    return "".join(f"{line.rewritten(line.word)}\n" for line in lines).encode()

@@ -1,0 +1,89 @@
+"""Options that several verbs share, each with how to choose it."""
+
+from __future__ import annotations
+
+import argparse
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    Verbs = argparse._SubParsersAction[argparse.ArgumentParser]
+
+
+def add_verb(verbs: Verbs, name: str, summary: str, example: str, details: str = "") -> argparse.ArgumentParser:
+    """The parser of one verb.
+
+    Args:
+        summary: one line for the list of verbs.
+        example: a command line that runs in a checkout.
+        details: what else its help should say.
+    """
+    parser = verbs.add_parser(
+        name,
+        help=summary,
+        description=f"{summary}\n\n{details}".strip(),
+        epilog=f"e.g.: {example}",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    parser.add_argument("-v", "--verbose", action="store_true", help="log more, with the trace of an error")
+    return parser
+
+
+def add_lattice_options(parser: argparse.ArgumentParser, with_words: bool) -> None:
+    """Options of what reads lattices.
+
+    Args:
+        with_words: add ``--words``; False where words.txt is a positional argument.
+    """
+    group = parser.add_argument_group(
+        "lattices",
+        "What is not given is looked for beside the decode directory (../frame_subsampling_factor, ../frame_shift, "
+        "scoring_kaldi/best_wer, ../final.mdl, ../graph*/words.txt, ../graph*/phones/word_boundary.int); the values "
+        "used are logged. What is needed and not found is asked for by name.",
+    )
+    if with_words:
+        group.add_argument("--words", metavar="F", help="words.txt that the lattices were made with")
+    group.add_argument(
+        "--word-boundary", metavar="F", help="phones/word_boundary.int; with a transition model gives word times"
+    )
+    group.add_argument(
+        "--transition-model", metavar="F", help="final.mdl (its head is read) or trans.mdl, binary or text"
+    )
+    group.add_argument(
+        "--frame-shift",
+        type=_positive,
+        metavar="S",
+        help="seconds between the lattice's frames: 0.01 for most GMMs, 0.03 for a chain model",
+    )
+    group.add_argument(
+        "--acoustic-scale",
+        type=_positive,
+        metavar="S",
+        help="multiplies acoustic costs: 1/LMWT of the best WER, often 1/12 for a GMM and 0.1 for a chain model",
+    )
+    group.add_argument(
+        "--word-ins-penalty",
+        type=float,
+        metavar="P",
+        help="added to the cost of each word: that of the best WER where it is found, else 0",
+    )
+
+
+def add_out(parser: argparse.ArgumentParser, help: str = "extended filename to write, - for stdout") -> None:
+    """The last positional argument."""
+    parser.add_argument("out", metavar="<out>", help=help)
+
+
+def count(text: str) -> int:
+    """A whole number above 0, as an option's value."""
+    value = int(text)
+    if value < 1:
+        raise argparse.ArgumentTypeError(f"expected a whole number above 0, got {text!r}")
+    return value
+
+
+def _positive(text: str) -> float:
+    value = float(text)
+    if not 0.0 < value < float("inf"):
+        raise argparse.ArgumentTypeError(f"expected a number above 0, got {text!r}")
+    return value

@@ -1,0 +1,153 @@
+"""``punctuate``: marks and case onto lattices, CTM, text or JSONL."""
+
+from __future__ import annotations
+
+import argparse
+import logging
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from kaldi_punct.commands import outputs, sources
+from kaldi_punct.commands.common import Tally, good, with_progress
+from kaldi_punct.commands.conversations import conversations, in_input_order
+from kaldi_punct.commands.options import add_lattice_options, add_out, add_verb
+from kaldi_punct.commands.sound import SoundTable
+from kaldi_punct.commands.sources import Item, Tables
+from kaldi_punct.errors import ConfigError, KaldiPunctError
+
+if TYPE_CHECKING:
+    from kaldi_punct.commands.options import Verbs
+    from kaldi_punct.types import Punctuated
+
+Answers = Callable[[Iterator[Item]], Iterator["tuple[int, Item, Punctuated | None]"]]
+log = logging.getLogger("kaldi_punct")
+
+
+def add_verbs(verbs: Verbs) -> None:
+    """Adds the parser."""
+    parser = add_verb(
+        verbs,
+        "punctuate",
+        "Punctuation and capitals onto lattices, CTM, text or JSONL",
+        "kaldi-punct punctuate --from ctm --segments egs/mini/segments egs/mini/kaldi/1best.ctm -",
+        "Every input word comes out once, in order. Utterances of one recording (--segments) are one conversation: the "
+        "model sees across their borders.",
+    )
+    parser.add_argument(
+        "--model", default="en", metavar="en|DIR", help="built-in model or model directory (default %(default)s)"
+    )
+    parser.add_argument("--device", default="cpu", help="cpu, cuda:0 … (default %(default)s)")
+    add_input_options(parser)
+    parser.set_defaults(run=run_punctuate)
+
+
+def add_input_options(parser: argparse.ArgumentParser) -> None:
+    """What ``punctuate`` and ``client`` have in common."""
+    parser.add_argument(
+        "--from", dest="kind", choices=sources.KINDS, help="what <in> is; guessed from its name if not given"
+    )
+    parser.add_argument(
+        "--to",
+        choices=outputs.KINDS,
+        default="text",
+        help="text: '<utt-id> <word+mark> …' (no key with --from lines); ctm: the input's lines "
+        "with the word replaced; jsonl: an object an utterance (default %(default)s)",
+    )
+    parser.add_argument("--no-punctuation", action="store_true", help="put no marks")
+    parser.add_argument("--no-capitalization", action="store_true", help="leave the words as they are written")
+    parser.add_argument("--utt2spk", metavar="F", help="speaker of each utterance: a change of speaker is a feature")
+    parser.add_argument("--segments", metavar="F", help="recording, start and end of each utterance")
+    parser.add_argument("--wav-scp", metavar="F", help="sound of each recording (or utterance), for a model that hears")
+    add_lattice_options(parser, with_words=True)
+    parser.add_argument(
+        "source",
+        metavar="<in>",
+        help="lattices: rspecifier or decode directory; else an extended filename, - for stdin",
+    )
+    add_out(parser)
+
+
+def run_punctuate(args: argparse.Namespace, tally: Tally) -> None:
+    """Punctuates an input."""
+    from kaldi_punct.punctuator import load, punctuate_conversation
+
+    kind = kind_of(args)
+    side = Tables.read(args)
+    entries = open_items(args, kind, side)
+    punctuator = load(args.model, args.device)
+    sound = SoundTable.read(args.wav_scp, punctuator.info.hears)
+
+    def answers(items: Iterator[Item]) -> Iterator[tuple[int, Item, Punctuated | None]]:
+        for group in conversations(items, side.sizes()):
+            utterances = [item.utterance for _, item in group]
+            try:
+                done: Sequence[Punctuated | None] = punctuate_conversation(
+                    punctuator,
+                    utterances,
+                    audio=sound.of(group[0][1]),
+                    punctuation=not args.no_punctuation,
+                    capitalization=not args.no_capitalization,
+                )
+            except KaldiPunctError as e:
+                for utterance in utterances:
+                    tally.report(e, utterance.utt_id)
+                done = [None] * len(group)
+            for (number, item), answer in zip(group, done, strict=True):
+                yield number, item, answer
+
+    write_answers(args, kind, side, entries, answers, tally)
+
+
+def kind_of(args: argparse.Namespace) -> str:
+    """The input's kind, logged where it is guessed."""
+    if args.kind is not None:
+        return str(args.kind)
+    kind = sources.guess_kind(args.source)
+    log.info("reading %s as %s (--from says otherwise)", args.source, kind)
+    return kind
+
+
+def open_items(args: argparse.Namespace, kind: str, side: Tables) -> sources.Entries:
+    """The input's utterances; lattices as their best paths."""
+    if kind != "lattice":
+        given = [
+            name
+            for name in (
+                "words",
+                "word_boundary",
+                "transition_model",
+                "frame_shift",
+                "acoustic_scale",
+                "word_ins_penalty",
+            )
+            if getattr(args, name) is not None
+        ]
+        if given:
+            raise ConfigError(
+                f"--{given[0].replace('_', '-')}: expected an input of lattices, got {kind}; leave it out"
+            )
+        return sources.read_items(args.source, kind, side)
+    from kaldi_punct.commands.decoding import DecoderFiles, best_paths, find_decoder
+
+    decoder = find_decoder(args.source, DecoderFiles.from_args(args), need_times=args.to == "ctm")
+    return best_paths(args.source, decoder, side)
+
+
+def write_answers(
+    args: argparse.Namespace, kind: str, side: Tables, entries: sources.Entries, answers: Answers, tally: Tally
+) -> None:
+    """Has the utterances answered and writes the answers in input order."""
+    from kaldi_punct.kaldi.tables import open_wxfilename
+
+    items = (item for _, item in good(with_progress(entries, "utt"), tally))
+    with open_wxfilename(args.out) as out:
+        writer = outputs.open_writer(args.to, out, with_keys=kind != "lines")
+        for item, answer in in_input_order(answers(items)):
+            try:
+                writer.write(item, answer)
+            except KaldiPunctError as e:
+                tally.report(e, item.utterance.utt_id)
+            else:
+                tally.n_done += 1
+        writer.flush()
+    side.log_missing()

@@ -1,0 +1,220 @@
+"""What ``punctuate`` and ``client`` read: CTM, text tables, plain lines or JSONL, as utterances in input order."""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import os
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from kaldi_punct.errors import ConfigError, KaldiPunctError, UtteranceError
+from kaldi_punct.types import Utterance, Word
+
+if TYPE_CHECKING:
+    from kaldi_punct.kaldi.ctm_words import SegmentCutter
+    from kaldi_punct.kaldi.tables import CtmLine, CtmSequence, Segment
+
+KINDS = ("lattice", "ctm", "text", "lines", "jsonl")
+log = logging.getLogger("kaldi_punct")
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """One utterance read.
+
+    Attributes:
+        utterance: its times are on the recording's clock where ``segments`` tells it.
+        conversation: what it shares its context with; None if it stands alone.
+        lines: the CTM lines of its words, one each; empty if it does not come from a CTM.
+    """
+
+    utterance: Utterance
+    conversation: str | None = None
+    lines: tuple[CtmLine, ...] = ()
+
+
+Entries = Iterator[tuple[str, Item | KaldiPunctError]]
+
+
+@dataclass
+class Tables:
+    """The side tables of an input.
+
+    Attributes:
+        segments: by utterance; empty if not given.
+        utt2spk: speaker by utterance.
+        missing: how many utterances each table lacks.
+        recordings: those of ``segments``.
+    """
+
+    segments: Mapping[str, Segment] = field(default_factory=dict)
+    utt2spk: Mapping[str, str] = field(default_factory=dict)
+    missing: Counter[str] = field(default_factory=Counter)
+
+    def __post_init__(self) -> None:
+        self.recordings = {s.rec_id for s in self.segments.values()}
+        self._cutter: SegmentCutter | None = None
+
+    @classmethod
+    def read(cls, args: argparse.Namespace) -> Tables:
+        """The tables that the options name."""
+        from kaldi_punct.kaldi import tables
+
+        segments = {} if args.segments is None else {s.utt_id: s for s in tables.read_segments(args.segments)}
+        utt2spk = {} if args.utt2spk is None else dict(tables.read_utt2spk(args.utt2spk))
+        return cls(segments, utt2spk)
+
+    def sizes(self) -> Counter[str]:
+        """How many utterances each conversation has, by its name."""
+        return Counter(s.rec_id for s in self.segments.values())
+
+    def place(self, utterance: Utterance) -> Item:
+        """The utterance with its segment and speaker."""
+        utt_id = utterance.utt_id
+        segment = self.segments.get(utt_id)
+        if segment is not None:
+            utterance = replace(utterance, rec_id=segment.rec_id, start_s=segment.start_s, end_s=segment.end_s)
+        elif self.segments:
+            self.missing["segments"] += 1
+        spk_id = self.utt2spk.get(utt_id)
+        if spk_id is not None:
+            utterance = replace(utterance, words=tuple(replace(w, spk_id=spk_id) for w in utterance.words))
+        elif self.utt2spk:
+            self.missing["utt2spk"] += 1
+        return Item(utterance, None if segment is None else segment.rec_id)
+
+    def start_s(self, utt_id: str) -> float:
+        """Where an utterance begins in its recording; 0 if unknown."""
+        return self.segments[utt_id].start_s if utt_id in self.segments else 0.0
+
+    def cut(self, source: str, lines: Sequence[CtmLine]) -> dict[str, list[CtmLine]]:
+        """The CTM lines of one recording and channel, by the segment that they lie in."""
+        from kaldi_punct.kaldi.ctm_words import SegmentCutter
+
+        if self._cutter is None:
+            self._cutter = SegmentCutter(source, self.segments, {})
+        return self._cutter(lines)
+
+    def log_missing(self) -> None:
+        """Says once for each table how many utterances it lacks."""
+        for table, n in self.missing.items():
+            effect = "each is a conversation of its own" if table == "segments" else "their speakers are unknown"
+            log.warning("%d utterances are not in %s: %s", n, table, effect)
+
+
+def guess_kind(source: str) -> str:
+    """The kind of an input, by its name and its first lines.
+
+    Raises:
+        ConfigError: neither tells; the caller must say.
+    """
+    from kaldi_punct.kaldi import tables
+
+    if source.split(":")[0].split(",")[0] in ("ark", "scp") and ":" in source:
+        return "lattice"
+    if os.path.isdir(source):
+        return "lattice"
+    name = os.path.basename(source).removesuffix(".gz")
+    if os.path.isfile(source):
+        if name.startswith("lat.") or name.endswith((".lat", ".ark", ".lats")):
+            return "lattice"
+        if name.endswith((".jsonl", ".json")):
+            return "jsonl"
+        head = [line for _, (_, line) in zip(range(20), tables.read_lines(source), strict=False)]
+        rows = [tables.split_fields(line) for line in head if not line.startswith(";;")]
+        if rows and all(_is_ctm(row) for row in rows):
+            return "ctm"
+        if name.startswith("text") or name.endswith(".text"):
+            return "text"
+    raise ConfigError(
+        f"--from: expected one of {', '.join(KINDS)} for an input whose name does not tell, got none: '{source}'; "
+        "say what it is, e.g. --from text for lines '<utt-id> <word> …', --from lines for words alone"
+    )
+
+
+def read_items(source: str, kind: str, side: Tables) -> Entries:
+    """The utterances of anything but lattices, in order; one that cannot be taken is an error in its place.
+
+    Raises:
+        FormatError: the input breaks its format, or was cut short.
+    """
+    readers = {"ctm": _read_ctm, "text": _read_text, "lines": _read_lines, "jsonl": _read_jsonl}
+    return readers[kind](source, side)
+
+
+def _is_ctm(fields: list[str]) -> bool:
+    if not 5 <= len(fields) <= 6:
+        return False
+    try:
+        return float(fields[2]) >= 0 and float(fields[3]) >= 0
+    except ValueError:
+        return False
+
+
+def _read_text(source: str, side: Tables) -> Entries:
+    from kaldi_punct.kaldi import tables
+
+    for utt_id, text in tables.read_text(source):
+        yield utt_id, side.place(Utterance(utt_id, tuple(Word(w) for w in tables.split_fields(text))))
+
+
+def _read_lines(source: str, side: Tables) -> Entries:  # noqa: ARG001
+    from kaldi_punct.kaldi import tables
+
+    for n, line in tables.read_lines(source):
+        utt_id = f"line-{n}"
+        yield utt_id, Item(Utterance(utt_id, tuple(Word(w) for w in tables.split_fields(line))))
+
+
+def _read_jsonl(source: str, side: Tables) -> Entries:
+    from kaldi_punct.formats.jsonl import read_jsonl
+
+    for utterance in read_jsonl(source):
+        yield utterance.utt_id, side.place(utterance)
+
+
+def _read_ctm(source: str, side: Tables) -> Entries:
+    """A CTM by recording, by utterance (times count from the segment's start), or by recording and cut by segments."""
+    from kaldi_punct.kaldi import tables
+
+    n_steps_back = 0
+    for lines in tables.read_ctm_recordings(source):
+        for found in _sequences(source, lines, side):
+            if isinstance(found, UtteranceError):
+                yield lines[0].rec_id, found
+                continue
+            n_steps_back += found.n_steps_back
+            item = side.place(found.utterance)
+            yield found.utterance.utt_id, replace(item, lines=found.lines)
+    if n_steps_back:
+        log.warning("%s: %d times step back by at most 0.1 s (taken as they are)", source, n_steps_back)
+
+
+def _sequences(source: str, lines: Sequence[CtmLine], side: Tables) -> Iterator[CtmSequence | UtteranceError]:
+    """The sequences of the lines of one recording or utterance, times on the recording's clock."""
+    from kaldi_punct.kaldi.ctm import CtmSequence, count_steps_back, ctm_sequences, split_channels, to_word
+
+    rec_id = lines[0].rec_id
+    if rec_id in side.segments or rec_id not in side.recordings:
+        for found in ctm_sequences(source, lines):
+            yield found if isinstance(found, UtteranceError) else _shifted(found, side.start_s(rec_id))
+        return
+    for own in split_channels(lines).values():
+        for utt_id, part in side.cut(source, own).items():
+            try:
+                n_steps_back = count_steps_back(source, utt_id, part)
+            except UtteranceError as e:
+                yield e
+                continue
+            utterance = Utterance(utt_id, tuple(to_word(line) for line in part), rec_id, own[0].channel)
+            yield CtmSequence(utterance, tuple(part), n_steps_back)
+
+
+def _shifted(sequence: CtmSequence, shift_s: float) -> CtmSequence:
+    if not shift_s:
+        return sequence
+    words = tuple(w if w.start_s is None else replace(w, start_s=w.start_s + shift_s) for w in sequence.utterance.words)
+    return replace(sequence, utterance=replace(sequence.utterance, words=words))
