@@ -129,8 +129,8 @@ def _decode(data: bytes, name: str, max_duration_s: float | None) -> tuple[NDArr
     with soundfile.SoundFile(io.BytesIO(data)) as file:
         if file.channels != 1:
             raise FormatError(
-                f"{name}: expected one channel, got {file.channels}; "
-                "take one out, for instance by: sox in.wav out.wav remix 1 (in a wav.scp: sox in.wav -t wav - remix 1 |)"
+                f"{name}: expected one channel, got {file.channels}; take one out, "
+                "for instance by: sox in.wav out.wav remix 1 (in a wav.scp: sox in.wav -t wav - remix 1 |)"
             )
         max_samples = None if max_duration_s is None else int(max_duration_s * file.samplerate)
         n_samples = 0
@@ -174,6 +174,6 @@ def _checked(samples: NDArray[np.float32], sample_rate_hz: int, start_s: float, 
 def _check_rate(sample_rate_hz: int, name: str) -> None:
     if not MIN_SAMPLE_RATE_HZ <= sample_rate_hz <= MAX_SAMPLE_RATE_HZ:
         raise FormatError(
-            f"{name}: expected a sample rate from {MIN_SAMPLE_RATE_HZ} to {MAX_SAMPLE_RATE_HZ} Hz, got {sample_rate_hz}; "
-            "give the rate the sound was recorded at"
+            f"{name}: expected a sample rate from {MIN_SAMPLE_RATE_HZ} to {MAX_SAMPLE_RATE_HZ} Hz, "
+            f"got {sample_rate_hz}; give the rate the sound was recorded at"
         )

@@ -1,8 +1,8 @@
 """Waveform -> frames that a model hears: log-mel energies or Kaldi's pitch.
 
-One frame is made every ``FRAME_SHIFT_S``. Frame t is said to cover ``[t, t + 1) x FRAME_SHIFT_S`` on the sound's clock,
-though its analysis window reaches ``FRAME_LENGTH_S`` from its beginning; only frames whose window fits are made (Kaldi's
-``snip_edges=true``), so the last 15 to 25 ms of a sound have no frame of their own.
+One frame is made every ``FRAME_SHIFT_S``. Frame t is said to cover ``[t, t + 1) x FRAME_SHIFT_S`` on the sound's
+clock, though its analysis window reaches ``FRAME_LENGTH_S`` from its beginning; only frames whose window fits are made
+(Kaldi's ``snip_edges=true``), so the last 15 to 25 ms of a sound have no frame of their own.
 
 Kaldi's own numbers depend on the sample rate: give the sound at the rate the model was trained on (``audio.resample``).
 """
@@ -92,8 +92,9 @@ def melspec(audio: Audio, n_mels: int = 80) -> NDArray[np.float32]:
 def pitch(audio: Audio) -> NDArray[np.float32]:
     """Kaldi's four pitch dimensions, as compute- and process-kaldi-pitch-feats make them without noise.
 
-    The dimensions are: probability-of-voicing feature, log pitch less its mean over 1.5 s around, delta log pitch, log pitch
-    in Hz. Each looks 0.75 s ahead. Needs about 50 MiB for each minute of sound.
+    The dimensions are: probability-of-voicing feature, log pitch less its mean over 1.5 s around, delta log pitch, log
+    pitch. The second looks 0.75 s ahead, and the search for the pitch itself knows the whole sound. Needs about 50 MiB
+    for each minute of sound.
 
     Returns:
         Shape (T, 4).
@@ -129,4 +130,5 @@ def _shift_samples(sample_rate_hz: int) -> int:
 
 
 def _as_kaldi(samples: NDArray[np.float32]) -> NDArray[np.float32]:
-    return samples * np.float32(_INT16_SCALE)
+    scaled: NDArray[np.float32] = samples * np.float32(_INT16_SCALE)
+    return scaled

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import contextlib
 import gzip
 import itertools
@@ -43,12 +44,15 @@ class Turn:
 
 def main() -> int:
     """Runs the demo; returns the exit status."""
+    parser = argparse.ArgumentParser(description="Three calls through a live service.", epilog="e.g.: scripts/demo.py")
+    parser.add_argument("--model", default="en", metavar="en|DIR", help="punctuation model (default %(default)s)")
+    model = parser.parse_args().model
     with tempfile.TemporaryDirectory(prefix="kaldi_punct_demo.") as folder:
         log = Path(folder) / "server.log"
         try:
-            with running_server(log) as address, Client(address) as client:
+            with running_server(model, log) as address, Client(address) as client:
                 turns = punctuate(client)
-        except Exception:
+        except Exception:  # whatever went wrong, the server's side of it comes first
             sys.stderr.write(log.read_text(encoding="utf-8", errors="replace") if log.exists() else "")
             raise
         show(turns)
@@ -56,12 +60,12 @@ def main() -> int:
 
 
 @contextlib.contextmanager
-def running_server(log: Path) -> Iterator[str]:
+def running_server(model: str, log: Path) -> Iterator[str]:
     """A service of its own process on a free loopback port, ready to answer; stopped at the end."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         address = f"127.0.0.1:{probe.getsockname()[1]}"
-    command = [sys.executable, "-m", "kaldi_punct.cli", "serve", "--listen", address]
+    command = [sys.executable, "-m", "kaldi_punct.cli", "serve", "--model", model, "--listen", address]
     command += ["--decoder", f"mini={MINI / 'decoder.yaml'}"]
     with log.open("wb") as stderr:
         server = subprocess.Popen(command, stdout=stderr, stderr=stderr, cwd=REPO)

@@ -39,7 +39,7 @@ class Pipe:
     def __init__(self, data: bytes) -> None:
         self._data = data
 
-    def read(self, size: int = -1) -> bytes:
+    def read(self) -> bytes:
         data, self._data = self._data, b""
         return data
 

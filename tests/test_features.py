@@ -46,9 +46,9 @@ def test_melspec_is_kaldis(shared: Path, khz: int) -> None:
     assert difference.max() <= 0.02
 
 
-# Measured over 12 recordings, 2,000 frames: every value within 2e-4 of Kaldi's, but for one frame of LJ001-0009, where the
-# Viterbi search chose the neighbouring pitch, 0.5 % away (one step of Kaldi's delta-pitch grid, 0.00499 in log pitch): two
-# paths of nearly equal cost, and float sums in another order. That one frame moves POV by 0.0102, the normalised log pitch by
+# Measured over 12 recordings, 2,000 frames: every value within 2e-4 of Kaldi's, but for one frame of LJ001-0009, where
+# the Viterbi search chose the neighbouring pitch, 0.5 % away (a step of Kaldi's grid, 0.00499 in log pitch): two paths
+# of nearly equal cost, and float sums in another order. That one frame moves POV by 0.0102, the normalised log pitch by
 # 0.0099 (2 x 0.00499) and, through its window of two frames either side, the delta of four frames by at most 0.0100.
 @pytest.mark.shared
 @pytest.mark.parametrize(("khz", "n_frames_off"), [(8, 0), (16, 1)])

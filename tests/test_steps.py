@@ -35,6 +35,10 @@ done
 KALDI_PUNCT = r"""#!/usr/bin/env bash
 printf '%s\n' "$@" >>calls
 [ -e fails ] && { echo "it failed" >&2; exit 1; }
+if [ "$1" = score ]; then
+  printf '%s\n' "%F1 75.6 [ C 75.6 FS 75.6 Q 81.3 ] $3" "a table"
+  exit 0
+fi
 out=${*: -1}
 case $out in *.1) echo "b-1 Hi." ;; *) echo "a-1 Yes." ;; esac >"$out"
 """
@@ -188,3 +192,41 @@ def test_a_program_that_is_not_installed_is_asked_for(recipe: Path) -> None:
             f"{script}: expected the program kaldi-punct on the PATH; install the package kaldi_punct by pip "
             "and name its bin folder in path.sh\n"
         )
+
+
+SCORE = "steps/punct/score.sh"
+
+
+def test_the_score_is_kept_as_a_report_and_one_line(recipe: Path) -> None:
+    assert run(recipe, PUNCTUATE, *DIRS).returncode == 0
+    done = run(recipe, SCORE, "data", "exp/punct")
+    assert done.returncode == 0, done.stdout + done.stderr
+    line = "%F1 75.6 [ C 75.6 FS 75.6 Q 81.3 ] exp/punct/text_punct\n"
+    scoring = recipe / "exp" / "punct" / "scoring_punct"
+    assert (scoring / "best_f1").read_text() == line
+    assert done.stdout.endswith(line)
+    assert (scoring / "report.txt").read_text() == f"{line}a table\n"
+    assert calls(recipe)[-1] == "score data/text_punct exp/punct/text_punct"
+
+
+def test_a_score_that_fails_leaves_no_line(recipe: Path) -> None:
+    assert run(recipe, PUNCTUATE, *DIRS).returncode == 0
+    assert run(recipe, SCORE, "data", "exp/punct").returncode == 0
+    (recipe / "fails").touch()
+    assert run(recipe, SCORE, "data", "exp/punct").returncode == 1
+    assert not (recipe / "exp" / "punct" / "scoring_punct" / "best_f1").exists()
+
+
+def test_score_runs_by_cmd_and_explains_wrong_calls(recipe: Path) -> None:
+    assert run(recipe, PUNCTUATE, *DIRS).returncode == 0
+    (recipe / "bin" / "my.pl").write_text('#!/usr/bin/env bash\necho "$@" >mine\nexec run.pl "$@"\n')
+    (recipe / "bin" / "my.pl").chmod(0o755)
+    assert run(recipe, SCORE, "--cmd", "my.pl", "data", "exp/punct").returncode == 0
+    assert (recipe / "mine").read_text().startswith("exp/punct/scoring_punct/log/score.log kaldi-punct score data/")
+    done = run(recipe, SCORE, "data")
+    assert (done.returncode, done.stdout.splitlines()[1]) == (1, f"Usage: {SCORE} [options] <data-dir> <punct-dir>")
+    done = run(recipe, SCORE, "data", "exp/none")
+    assert (done.returncode, done.stdout.splitlines()[-1]) == (
+        1,
+        f"{SCORE}: expected file exp/none/text_punct to exist",
+    )
