@@ -1,4 +1,4 @@
-"""Words -> Examples (windows of one conversation) -> padded Batches.
+"""Examples (one window of a conversation each) -> padded Batches.
 
 Legend of axes, here and in models/: B batch, W words, P pieces, T frames, F feature bins, D model width, C labels,
 N hypotheses, K timing features. Order (B, time, feature). A mask is True where there is something real.
@@ -62,7 +62,7 @@ class Batch:
 
     Attributes:
         piece_ids: (B, P) int64; piece_mask: (B, P) bool.
-        piece_words: (B, P) index of the word a piece belongs to; special and padding pieces have 0 and are masked by use.
+        piece_words: (B, P) index of the word a piece belongs to; -1 at special and padding pieces.
         first_pieces, last_pieces: (B, W) index of each word's first and last piece.
         word_mask: (B, W) bool.
         timing: (B, W, K) float32; special pieces take none.
@@ -103,65 +103,6 @@ class PieceTable:
     def __call__(self, word: str) -> tuple[int, ...]:
         """Piece ids of one word, lower-cased; never empty."""
         return self._pieces(word.lower())
-
-
-@dataclass(frozen=True, slots=True)
-class Window:
-    """Words start..stop of a sequence, of which first..last (exclusive) are answered from here."""
-
-    start: int
-    stop: int
-    first: int
-    last: int
-
-
-def cut_windows(n_pieces: Sequence[int], max_pieces: int, margin_words: int) -> list[Window]:
-    """Windows over a sequence, so that each word is answered once and has context on both sides.
-
-    Args:
-        n_pieces: pieces of each word.
-        max_pieces: length of a window, its two special pieces included. A longer single word gets a window of its own
-            (``build_example`` cuts its pieces).
-        margin_words: words shared by neighbouring windows on each side; fewer where a window holds few words.
-    """
-    budget = max_pieces - 2
-    windows: list[Window] = []
-    start = first = 0
-    while first < len(n_pieces) or not windows:
-        stop = start
-        used = 0
-        while stop < len(n_pieces) and (used + n_pieces[stop] <= budget or stop <= first):
-            used += n_pieces[stop]
-            stop += 1
-        margin = min(margin_words, (stop - first - 1) // 2 if stop < len(n_pieces) else 0)
-        last = stop - max(margin, 0) if stop < len(n_pieces) else stop
-        windows.append(Window(start, stop, first, last))
-        if last >= len(n_pieces):
-            break
-        first = last
-        start = _step_back(n_pieces, first, margin_words, budget)
-    return windows
-
-
-def _step_back(n_pieces: Sequence[int], first: int, margin_words: int, budget: int) -> int:
-    """Start of a window whose first answered word is ``first``: its left margin, within a third of the budget."""
-    start, used = first, 0
-    while start > 0 and first - start < margin_words and used + n_pieces[start - 1] <= budget // 3:
-        start -= 1
-        used += n_pieces[start]
-    return start
-
-
-def build_pieces(words: Sequence[tuple[int, ...]], table: PieceTable, max_pieces: int) -> tuple[Ints, Ints]:
-    """(piece_ids, word_starts) of a window; the pieces of a word longer than the whole window are cut."""
-    ids = [table.cls_id]
-    starts = []
-    room = max_pieces - 2
-    for pieces in words:
-        starts.append(len(ids))
-        ids.extend(pieces[:room])
-    ids.append(table.sep_id)
-    return np.asarray(ids, np.int64), np.asarray(starts, np.int64)
 
 
 def collate(examples: Sequence[Example]) -> Batch:

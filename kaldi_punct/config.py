@@ -41,6 +41,7 @@ class ModelConfig:
     timing: bool = True  # word times, confidence and speaker change as features
     timing_dim: int = 64  # width of the timing features' hidden layer
     acoustic: str = "none"  # frames that the model hears: none, melspec (80) or pitch (4)
+    sample_rate_hz: int = 8000  # of the sound that the model hears; other audio is resampled to it
     conv_kernel: int = 5  # frames; stride 1 for forced-alignment fusion (paper, section 4.2)
     lstm_dim: int = 256  # width of the acoustic LSTM (paper, section 4.2)
     onset: bool = True  # also read the LSTM at the onset of the next word, so that the pause is heard

@@ -65,32 +65,33 @@ def last_frame(end_s: float, frame_shift_s: float) -> int:
 
 
 def heard_frames(
-    words: Sequence[Word], origin_s: float, n_frames: int, frame_shift_s: float
+    start_s: NDArray[np.float64], end_s: NDArray[np.float64], origin_s: float, n_frames: int, frame_shift_s: float
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """The frames at which each word is read out: at its end, and at the onset of the next word.
 
     The onset read-out is the start of the next word or, if earlier, 0.5 s after the word's end or the end of the audio.
 
     Args:
-        words: consecutive words of one window.
+        start_s: (W,) when the words of one window begin, seconds; NaN where unknown.
+        end_s: (W,) when they end.
         origin_s: time of frame 0 on the words' clock, seconds.
         n_frames: how many frames there are.
         frame_shift_s: seconds between frames.
 
     Returns:
-        (last, onset), each of shape (n_words,); -1 where the word has no times or lies outside the audio.
+        (last, onset), each of shape (W,); -1 where the word has no times or lies outside the audio.
     """
-    last = np.full(len(words), -1, np.int64)
-    onset = np.full(len(words), -1, np.int64)
-    for i, word in enumerate(words):
-        if word.start_s is None or word.end_s is None:
+    last = np.full(len(start_s), -1, np.int64)
+    onset = np.full(len(start_s), -1, np.int64)
+    for i, (begin, end) in enumerate(zip(start_s.tolist(), end_s.tolist(), strict=True)):
+        if math.isnan(begin) or begin < origin_s - frame_shift_s:
             continue
-        t = last_frame(word.end_s - origin_s, frame_shift_s)
-        if word.start_s < origin_s - frame_shift_s or t >= n_frames + 1 or n_frames == 0:
+        t = last_frame(end - origin_s, frame_shift_s)
+        if t > n_frames or n_frames == 0:  # one frame of grace: decoders round up
             continue
         last[i] = min(t, n_frames - 1)
-        hear_s = word.end_s + MAX_ONSET_DELAY_S
-        if i + 1 < len(words) and (next_s := words[i + 1].start_s) is not None:
-            hear_s = min(hear_s, max(next_s, word.end_s))
-        onset[i] = min(max(last_frame(hear_s - origin_s, frame_shift_s), last[i]), n_frames - 1)
+        hear_s = end + MAX_ONSET_DELAY_S
+        if i + 1 < len(start_s) and not math.isnan(start_s[i + 1]):
+            hear_s = min(hear_s, max(float(start_s[i + 1]), end))
+        onset[i] = min(max(last_frame(hear_s - origin_s, frame_shift_s), int(last[i])), n_frames - 1)
     return last, onset

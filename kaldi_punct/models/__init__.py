@@ -1,0 +1,1 @@
+"""The networks: lexical and acoustic encoders, their fusion, and MuSe made of them."""

@@ -1,0 +1,129 @@
+#!/usr/bin/env python3
+"""Punctuated Kaldi data directories of the acted dialogue ("games"), of reference words and of ASR words.
+
+e.g.: local/prepare_data.py corpora/games data
+
+Makes data/{ref,asr}/{train_a,train_b,dev} to train on and data/{ref,asr}/{score_a,score_b,score_dev} to score, each with
+`wav.scp`, `ctm`, `text_punct`, `utt2spk` and `file_ends` (index of the last reference word of each file that a turn
+recording was joined from, an integer vector table).
+
+ref  words and times as in the corpus (forced alignment)
+asr  best paths of the corpus' lattices, jackknifed: each fold decoded by the model of the other
+
+Recordings that are left out of the train directories (never out of the score directories): scene DESC, whose lines lack
+their final full stop, and others in which a file ends without a mark before a capital. The log counts them.
+"""
+
+from __future__ import annotations
+
+import argparse
+import logging
+from pathlib import Path
+
+from kaldi_punct.kaldi.lattice import Lattice
+from kaldi_punct.kaldi.lattice_tables import load_decoder, read_lattices
+from kaldi_punct.labels import split
+from kaldi_punct.types import Case, Hypothesis
+
+log = logging.getLogger("prepare_data")
+
+DECODE_DIRS = {
+    "train_a": "chain_b/decode_turns_train_a", "train_b": "chain_a/decode_turns_train_b", "dev": "chain_ab/decode_turns_dev",
+}  # fmt: skip
+ACOUSTIC_SCALE, WORD_INS_PENALTY, FRAME_SHIFT_S = 0.1, 0.5, 0.03  # as the corpus' best paths were taken
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("corpus", type=Path)
+    parser.add_argument("out", type=Path)
+    args = parser.parse_args()
+    logging.basicConfig(level=logging.INFO, format="%(name)s: %(message)s")
+    for fold in DECODE_DIRS:
+        prepare_fold(args.corpus, args.out, fold)
+
+
+def prepare_fold(corpus: Path, out: Path, fold: str) -> None:
+    turns = corpus / "data" / f"turns_{fold}"
+    references = {rec: tok.replace("|", "") for rec, tok in read_table(turns / "text_tok").items()}
+    ends = file_ends(corpus / "data" / fold, turns)
+    scenes = read_table(turns / "utt2scene")
+    unsure = {r for r in references if "DESC" in scenes[r] or ends_unmarked(references[r], ends[r])}
+    log.info("%s: %d recordings, %d of them left out of training", fold, len(references), len(unsure))
+    tables = {
+        "text_punct": references,
+        "wav.scp": {r: str((corpus / path).resolve()) for r, path in read_table(turns / "wav.scp").items()},
+        "utt2spk": read_table(turns / "utt2spk"),
+        "file_ends": {r: " ".join(map(str, e)) for r, e in ends.items()},
+    }
+    # The corpus' last column says whether a word was aligned; a CTM's sixth column would be a confidence.
+    ref_ctm = [" ".join(line.split(" ")[:5]) for line in (turns / "ctm").read_text(encoding="utf-8").splitlines()]
+    asr_ctm = [line for rec, best in decode(corpus, fold) for line in ctm_lines(rec, best)]
+    name = fold.removeprefix("train_")
+    for kind, ctm in (("ref", ref_ctm), ("asr", asr_ctm)):
+        write_dir(out / kind / f"score_{name}", tables, ctm, set(references))
+        write_dir(out / kind / fold, tables, ctm, set(references) - unsure)
+
+
+def file_ends(utterances: Path, turns: Path) -> dict[str, list[int]]:
+    """Index of the last word of each file of each turn recording, in time order."""
+    n_words = {u: len(text.split(" ")) for u, text in read_table(utterances / "text").items()}
+    files: dict[str, list[tuple[float, str]]] = {}
+    for utt_id, fields in read_table(turns / "utt_segments").items():
+        rec_id, start_s, _ = fields.split(" ")
+        files.setdefault(rec_id, []).append((float(start_s), utt_id))
+    out: dict[str, list[int]] = {}
+    for rec_id, parts in files.items():
+        total = 0
+        for _, utt_id in sorted(parts):
+            total += n_words[utt_id]
+            out.setdefault(rec_id, []).append(total - 1)
+    for rec_id, text in read_table(turns / "text").items():
+        assert out[rec_id][-1] == len(text.split(" ")) - 1, f"{rec_id}: its files do not hold its words"
+    return out
+
+
+def ends_unmarked(reference: str, ends: list[int]) -> bool:
+    """True if a file ends without a mark though a new sentence follows, or the recording ends so."""
+    words = split(reference)
+    return any(not words[i].mark and (i + 1 == len(words) or words[i + 1].case is Case.CAPITALIZED) for i in ends if i < len(words))
+
+
+def decode(corpus: Path, fold: str) -> list[tuple[str, Hypothesis]]:
+    directory = corpus / "decode" / DECODE_DIRS[fold]
+    lang = corpus / "decode" / "lang" if (corpus / "decode" / "lang").is_dir() else corpus / "lang"
+    decoder = load_decoder(
+        words=lang / "words.txt", word_boundary=lang / "phones" / "word_boundary.int",
+        transition_model=directory.parent / "trans.mdl", acoustic_scale=ACOUSTIC_SCALE, frame_shift_s=FRAME_SHIFT_S,
+        word_ins_penalty=WORD_INS_PENALTY,
+    )  # fmt: skip
+    out = []
+    for archive in sorted(directory.glob("lat.*.gz")):
+        for rec_id, lattice in read_lattices(f"ark:{archive}"):
+            if isinstance(lattice, Lattice):
+                out.append((rec_id, decoder.best_path(lattice)))
+            else:
+                log.error("%s", lattice)
+    return out
+
+
+def ctm_lines(rec_id: str, best: Hypothesis) -> list[str]:
+    return [f"{rec_id} 1 {w.start_s:.2f} {w.duration_s:.2f} {w.word}" for w in best.words]
+
+
+def write_dir(directory: Path, tables: dict[str, dict[str, str]], ctm: list[str], keep: set[str]) -> None:
+    directory.mkdir(parents=True, exist_ok=True)
+    lines = sorted((line for line in ctm if line.split(" ", 1)[0] in keep), key=lambda line: line.split(" ", 1)[0])
+    (directory / "ctm").write_text("".join(line + "\n" for line in lines), encoding="utf-8")
+    spoken = {line.split(" ", 1)[0] for line in lines}
+    for name, table in tables.items():
+        rows = "".join(f"{key} {table[key]}\n" for key in sorted(table) if key in keep and key in spoken)
+        (directory / name).write_text(rows, encoding="utf-8")
+
+
+def read_table(path: Path) -> dict[str, str]:
+    return dict(line.split(" ", 1) for line in path.read_text(encoding="utf-8").splitlines())
+
+
+if __name__ == "__main__":
+    main()

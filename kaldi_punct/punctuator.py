@@ -1,0 +1,395 @@
+"""Punctuator: words in, the same words out with marks and case; long texts, batches, context, N-best fusion."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from kaldi_punct import audio as audio_io
+from kaldi_punct import checkpoint as checkpoints
+from kaldi_punct.batch import Example, batch_by_budget, collate
+from kaldi_punct.features import FRAME_SHIFT_S, compute
+from kaldi_punct.kaldi.data_dir import DataDir
+from kaldi_punct.labels import FINAL_MARKS, is_word, write_case
+from kaldi_punct.models.muse import to_inputs
+from kaldi_punct.projection import align
+from kaldi_punct.types import Audio, Case, Hypothesis, Punctuated, PunctuatedWord, Sentence, Utterance, Word, to_words
+from kaldi_punct.windows import Sound, Track, Window, build_track, cut_example, cut_windows
+
+BATCH_PIECES = 4096  # padded pieces of one forward pass
+
+
+@dataclass(frozen=True, slots=True)
+class ModelInfo:
+    """What a model is, as clients are told."""
+
+    name: str
+    version: str
+    language: str
+    marks: tuple[str, ...]
+    hears: bool
+    uses_times: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Probs:
+    """Probabilities of one example's words: marks (W, C), cases (W, 4), float32."""
+
+    marks: NDArray[np.float32]
+    cases: NDArray[np.float32]
+
+
+@dataclass(frozen=True, slots=True)
+class Strand:
+    """One word sequence of a plan: its windows, and which of its tokens are words.
+
+    Attributes:
+        words: the tokens to answer, without the left context.
+        real: index into ``words`` of each real word.
+        n_left: real words of left context before them in the track.
+        windows: over left context and real words.
+        weight: share of this hypothesis in a fusion.
+    """
+
+    words: tuple[Word, ...]
+    real: tuple[int, ...]
+    n_left: int
+    windows: tuple[Window, ...]
+    weight: float = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What is to be computed for one answer: ``infer`` takes the examples, in order, and ``finish`` their probabilities."""
+
+    strands: tuple[Strand, ...]
+    examples: tuple[Example, ...]
+    used_times: bool
+    used_audio: bool
+
+
+class Punctuator:
+    """A model ready to punctuate.
+
+    >>> punctuator = kaldi_punct.load("en")
+    >>> punctuator("so what do you think".split()).text
+    'So what do you think?'
+
+    Args:
+        checkpoint: what ``checkpoint.load`` gives.
+        device: "cpu", "cuda:0" …
+    """
+
+    def __init__(self, checkpoint: checkpoints.Checkpoint, device: str = "cpu") -> None:
+        self._model = checkpoint.model.eval().to(device)
+        self._device = torch.device(device)
+        self._config, self._window = checkpoint.config, checkpoint.window
+        self._table = checkpoint.piece_table()
+        self._lexicon = checkpoint.case_lexicon
+        self.info = ModelInfo(
+            checkpoint.name, checkpoint.version, self._config.language, tuple(self._config.marks),
+            self._config.acoustic != "none", self._config.timing,
+        )  # fmt: skip
+
+    def __call__(
+        self,
+        words: Sequence[str | Word],
+        *,
+        left_context: Sequence[str | Word] = (),
+        audio: Audio | None = None,
+        utt_id: str = "",
+        punctuation: bool = True,
+        capitalization: bool = True,
+    ) -> Punctuated:
+        """The words with marks and case: each input word once, in order.
+
+        Args:
+            words: of one utterance or a whole recording, any number.
+            left_context: words just before these in the same conversation; seen, not answered.
+            audio: what was said, on the words' clock; used by a model that hears.
+            utt_id: passed through.
+            punctuation: False leaves all marks out.
+            capitalization: False leaves the words as they came.
+        """
+        plan = self.plan(to_words(words), left_context=to_words(left_context), audio=audio)
+        return self.finish(plan, self._infer_all(plan.examples), utt_id=utt_id, punctuation=punctuation,
+                           capitalization=capitalization)  # fmt: skip
+
+    def fuse(
+        self,
+        hypotheses: Sequence[Hypothesis],
+        *,
+        acoustic_scale: float | None = None,
+        left_context: Sequence[str | Word] = (),
+        audio: Audio | None = None,
+        utt_id: str = "",
+    ) -> Punctuated:
+        """The best hypothesis with marks that all of them agree on, weighed by their posteriors."""
+        plan = self.plan_fused(hypotheses, acoustic_scale=acoustic_scale, left_context=to_words(left_context), audio=audio)
+        return self.finish(plan, self._infer_all(plan.examples), utt_id=utt_id)
+
+    def stream(self, data_dir: DataDir) -> Iterator[Punctuated]:
+        """The utterances of a data directory, conversation by conversation, lazily."""
+        for conversation in data_dir.conversations():
+            yield from punctuate_conversation(self, conversation.utterances)
+
+    def plan(self, words: Sequence[Word], *, left_context: Sequence[Word] = (), audio: Audio | None = None) -> Plan:
+        """The windows of one word sequence; all of the work that needs no model."""
+        sound = self._hear(audio)
+        strand, examples = self._plan_strand(words, left_context, sound, 1.0)
+        return _plan([strand], examples)
+
+    def plan_fused(
+        self,
+        hypotheses: Sequence[Hypothesis],
+        *,
+        acoustic_scale: float | None = None,
+        left_context: Sequence[Word] = (),
+        audio: Audio | None = None,
+    ) -> Plan:
+        """The windows of all hypotheses of an N-best list, best first.
+
+        Args:
+            hypotheses: at least one.
+            acoustic_scale: multiplies acoustic costs; needed where hypotheses bring costs and no posteriors.
+            left_context: words just before these in the same conversation.
+            audio: what was said.
+        """
+        sound = self._hear(audio)
+        weights = posteriors(hypotheses, acoustic_scale)
+        strands, examples = [], []
+        for hypothesis, weight in zip(hypotheses, weights, strict=True):
+            strand, more = self._plan_strand(hypothesis.words, left_context, sound, weight)
+            strands.append(strand)
+            examples.extend(more)
+        return _plan(strands, examples)
+
+    def infer(self, examples: Sequence[Example]) -> list[Probs]:
+        """Probabilities of the words of each example, computed as one padded batch."""
+        if not examples:
+            return []
+        with torch.inference_mode():
+            logits = self._model(to_inputs(collate(examples), self._device))
+            marks = logits.marks.float().softmax(-1).cpu().numpy()
+            cases = logits.cases.float().softmax(-1).cpu().numpy()
+        return [Probs(marks[b, : e.n_words], cases[b, : e.n_words]) for b, e in enumerate(examples)]
+
+    def finish(
+        self, plan: Plan, probs: Sequence[Probs], *, utt_id: str = "", punctuation: bool = True, capitalization: bool = True
+    ) -> Punctuated:
+        """The answer of a plan whose examples have been inferred.
+
+        Args:
+            plan: from ``plan`` or ``plan_fused``.
+            probs: one for each of its examples, in order.
+            utt_id: passed through.
+            punctuation: False leaves all marks out.
+            capitalization: False leaves the words as they came.
+        """
+        marks, cases, lead = self._merge(plan, probs)
+        words = self._write(plan.strands[0], marks, cases, lead, punctuation, capitalization)
+        return assemble(utt_id, words, plan)
+
+    def _hear(self, audio: Audio | None) -> Sound | None:
+        if audio is None or not self.info.hears:
+            return None
+        resampled = audio_io.resample(audio, self._config.sample_rate_hz)
+        return Sound(compute(self._config.acoustic, resampled), FRAME_SHIFT_S, audio.start_s)
+
+    def _plan_strand(
+        self, words: Sequence[Word], left_context: Sequence[Word], sound: Sound | None, weight: float
+    ) -> tuple[Strand, list[Example]]:
+        real = tuple(i for i, w in enumerate(words) if is_word(w.word))
+        left = [w for w in left_context if is_word(w.word)][-self._window.max_pieces :] if real else []
+        track = build_track([*left, *(words[i] for i in real)], self._table, sound)
+        windows = tuple(cut_windows([len(p) for p in track.pieces], self._window.max_pieces, self._window.margin_words)) if real else ()
+        # Windows that answer nothing but left context are not computed.
+        windows = tuple(w for w in windows if w.last >= len(left))
+        examples = [cut_example(track, w.start, w.stop, self._table, self._window.max_pieces, self._window.left_context_s) for w in windows]
+        return Strand(tuple(words), real, len(left), windows, weight), examples
+
+    def _infer_all(self, examples: Sequence[Example]) -> list[Probs]:
+        return infer_by_budget(self, examples)
+
+    def _merge(
+        self, plan: Plan, probs: Sequence[Probs]
+    ) -> tuple[NDArray[np.float32], NDArray[np.float32], str]:
+        """(mark probabilities, case probabilities) of the first strand's real words, and the mark just before them."""
+        parts = []
+        taken = 0
+        for strand in plan.strands:
+            part = list(probs[taken : taken + len(strand.windows)])
+            taken += len(strand.windows)
+            parts.append(_stitch(strand, part, len(self.info.marks)))
+        marks, cases = parts[0]
+        lead = ""
+        if plan.strands[0].n_left and len(marks):
+            # The window of the first answered word saw the last word of context too.
+            lead = self._mark_before(plan.strands[0], probs)
+        if len(plan.strands) > 1:
+            marks, cases = _fuse(plan.strands, parts)
+        return marks, cases, lead
+
+    def _mark_before(self, strand: Strand, probs: Sequence[Probs]) -> str:
+        for window, p in zip(strand.windows, probs, strict=False):
+            if window.start < strand.n_left <= window.stop:
+                return self.info.marks[int(p.marks[strand.n_left - 1 - window.start].argmax())]
+        return ""
+
+    def _write(
+        self, strand: Strand, marks: NDArray[np.float32], cases: NDArray[np.float32], lead: str, punctuation: bool, capitalization: bool
+    ) -> list[PunctuatedWord]:
+        out = [PunctuatedWord(w, w.word, "", None, 1.0, 1.0) for w in strand.words]
+        before = lead
+        for k, i in enumerate(strand.real):
+            word = strand.words[i]
+            mark_index = int(marks[k].argmax())
+            case_index = int(cases[k].argmax())
+            if before in FINAL_MARKS and case_index == Case.LOWER:
+                # A sentence begins here: the best of the forms with a capital.
+                case_index = int(cases[k][1:].argmax()) + 1
+            before = self.info.marks[mark_index] or ("" if k + 1 else before)
+            mark = self.info.marks[mark_index] if punctuation else ""
+            case = Case(case_index) if capitalization else None
+            written = write_case(word.word, case, self._lexicon)
+            out[i] = PunctuatedWord(word, attach(written, mark), mark, case, float(marks[k][mark_index]),
+                                    float(cases[k][case_index]), tuple(marks[k].tolist()))  # fmt: skip
+        return out
+
+
+def load(name: str | Path, device: str = "cpu") -> Punctuator:
+    """A punctuator of a built-in model ("en"), a model directory, or "hub:ORG/NAME".
+
+    Raises:
+        CheckpointError: nothing of that name, or not a model of ours.
+    """
+    return Punctuator(checkpoints.load(name), device)
+
+
+def punctuate_conversation(
+    punctuator: Punctuator, utterances: Sequence[Utterance], *, audio: Audio | None = None
+) -> list[Punctuated]:
+    """The utterances of one conversation, in time order, each with its own words back.
+
+    The model sees across the borders; a border forces no full stop.
+    """
+    words = [w for u in utterances for w in u.words]
+    whole = punctuator(words, audio=audio)
+    out, taken = [], 0
+    for utterance in utterances:
+        part = whole.words[taken : taken + len(utterance.words)]
+        taken += len(utterance.words)
+        out.append(Punctuated(utterance.utt_id, part, find_sentences(part), whole.used_times, whole.used_audio))
+    return out
+
+
+def infer_by_budget(punctuator: Punctuator, examples: Sequence[Example], batch_pieces: int = BATCH_PIECES) -> list[Probs]:
+    """Probabilities of any number of examples, batches of like lengths within a padded budget; order kept."""
+    order = sorted(range(len(examples)), key=lambda i: examples[i].n_pieces)
+    out: list[Probs | None] = [None] * len(examples)
+    done = 0
+    for group in batch_by_budget((examples[i] for i in order), batch_pieces):
+        for i, p in zip(order[done : done + len(group)], punctuator.infer(group), strict=True):
+            out[i] = p
+        done += len(group)
+    return [p for p in out if p is not None]
+
+
+def attach(written: str, mark: str) -> str:
+    """The word with its mark; one that brought the same mark along gets no second."""
+    return written if mark and written.endswith(mark) else written + mark
+
+
+def find_sentences(words: Sequence[PunctuatedWord]) -> tuple[Sentence, ...]:
+    """Runs of words up to a final mark, or to the end."""
+    out: list[Sentence] = []
+    first = 0
+    for i, word in enumerate(words):
+        if word.mark in FINAL_MARKS and word.mark or i + 1 == len(words):
+            part = words[first : i + 1]
+            timed = [w.word for w in part if w.word.start_s is not None]
+            out.append(Sentence(" ".join(w.written for w in part), first, len(part),
+                                timed[0].start_s if timed else None, timed[-1].end_s if timed else None,
+                                part[0].word.spk_id))  # fmt: skip
+            first = i + 1
+    return tuple(out)
+
+
+def assemble(utt_id: str, words: Sequence[PunctuatedWord], plan: Plan) -> Punctuated:
+    """The answer's record."""
+    return Punctuated(utt_id, tuple(words), find_sentences(words), plan.used_times, plan.used_audio, len(plan.strands))
+
+
+def posteriors(hypotheses: Sequence[Hypothesis], acoustic_scale: float | None) -> list[float]:
+    """Weights of hypotheses, summing to 1: their posteriors, else from their costs, else equal."""
+    n = len(hypotheses)
+    if all(h.posterior is not None for h in hypotheses):
+        given = [float(h.posterior or 0.0) for h in hypotheses]
+        total = sum(given)
+        return [p / total for p in given] if total > 0 else [1.0 / n] * n
+    if all(h.graph_cost is not None and h.acoustic_cost is not None for h in hypotheses):
+        scale = 1.0 if acoustic_scale is None else acoustic_scale
+        costs = [(h.graph_cost or 0.0) + scale * (h.acoustic_cost or 0.0) for h in hypotheses]
+        best = min(costs)
+        weights = [math.exp(best - c) for c in costs]
+        return [w / sum(weights) for w in weights]
+    return [1.0 / n] * n
+
+
+def _plan(strands: Sequence[Strand], examples: Sequence[Example]) -> Plan:
+    used_times = any(bool(e.timing[:, 6:10].any()) for e in examples)
+    used_audio = any(e.last_frames is not None and bool((e.last_frames >= 0).any()) for e in examples)
+    return Plan(tuple(strands), tuple(examples), used_times, used_audio)
+
+
+def _stitch(strand: Strand, probs: Sequence[Probs], n_marks: int) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+    """Each real word's probabilities from the window that answers it."""
+    n_words = strand.n_left + len(strand.real)
+    marks = np.zeros((n_words, n_marks), np.float32)
+    cases = np.zeros((n_words, len(Case)), np.float32)
+    for window, p in zip(strand.windows, probs, strict=True):
+        part = slice(window.first - window.start, window.last - window.start)
+        marks[window.first : window.last] = p.marks[part]
+        cases[window.first : window.last] = p.cases[part]
+    return marks[strand.n_left :], cases[strand.n_left :]
+
+
+def _fuse(
+    strands: Sequence[Strand], parts: Sequence[tuple[NDArray[np.float32], NDArray[np.float32]]]
+) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+    """Carries each hypothesis' probabilities onto the first's words and averages them by weight."""
+    best = strands[0]
+    tokens = [best.words[i].word for i in best.real]
+    marks = parts[0][0] * strands[0].weight
+    cases = parts[0][1] * strands[0].weight
+    mark_weights = np.full(len(tokens), strands[0].weight, np.float32)
+    for strand, (m, c) in zip(strands[1:], parts[1:], strict=True):
+        pairs = align(tokens, [strand.words[i].word for i in strand.real])
+        for k, run in _runs(pairs):
+            # Several words of this hypothesis may stand in one slot of the best one's: the likeliest mark among them counts.
+            slot = min(run, key=lambda j: float(m[j][0]))
+            marks[k] += strand.weight * m[slot]
+            cases[k] += strand.weight * c[run[0]]
+            mark_weights[k] += strand.weight
+    return marks / mark_weights[:, None], cases / mark_weights[:, None]
+
+
+def _runs(pairs: Iterable[tuple[int | None, int | None]]) -> list[tuple[int, list[int]]]:
+    """(word of the best hypothesis, [the word aligned to it and those inserted after it])."""
+    out: list[tuple[int, list[int]]] = []
+    open_run: list[int] | None = None
+    for k, j in pairs:
+        if k is not None and j is not None:
+            open_run = [j]
+            out.append((k, open_run))
+        elif k is not None:
+            open_run = None
+        elif open_run is not None and j is not None:
+            open_run.append(j)
+    return out

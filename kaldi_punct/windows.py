@@ -1,0 +1,161 @@
+"""A conversation's words as arrays (a Track), and the windows that are cut from it, in training and at inference alike."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kaldi_punct.batch import Example, Floats, Ints, PieceTable
+from kaldi_punct.timing import MAX_ONSET_DELAY_S, heard_frames, timing_features
+from kaldi_punct.types import Word
+
+
+@dataclass(frozen=True, slots=True)
+class Sound:
+    """What a conversation sounds like: frames on the words' clock.
+
+    Attributes:
+        frames: (T, F) float32, not yet normalised.
+        frame_shift_s: seconds between frames.
+        start_s: time of frame 0 on the words' clock.
+    """
+
+    frames: Floats
+    frame_shift_s: float
+    start_s: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Track:
+    """The real words of one conversation, as arrays.
+
+    Attributes:
+        pieces: piece ids of each word.
+        timing: (W, K) timing features.
+        start_s, end_s: (W,) seconds; NaN where unknown.
+        sound: None where nothing was heard.
+    """
+
+    pieces: Sequence[tuple[int, ...]]
+    timing: Floats
+    start_s: NDArray[np.float64]
+    end_s: NDArray[np.float64]
+    sound: Sound | None = None
+
+    def __len__(self) -> int:
+        return len(self.pieces)
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """Words start..stop of a sequence, of which first..last (exclusive) are answered from here."""
+
+    start: int
+    stop: int
+    first: int
+    last: int
+
+
+def cut_windows(n_pieces: Sequence[int], max_pieces: int, margin_words: int) -> list[Window]:
+    """Windows over a sequence, so that each word is answered once and has context on both sides.
+
+    Args:
+        n_pieces: pieces of each word.
+        max_pieces: length of a window, its two special pieces included. A longer single word gets a window of its own
+            (``build_example`` cuts its pieces).
+        margin_words: words shared by neighbouring windows on each side; fewer where a window holds few words.
+    """
+    budget = max_pieces - 2
+    windows: list[Window] = []
+    start = first = 0
+    while first < len(n_pieces) or not windows:
+        stop = start
+        used = 0
+        while stop < len(n_pieces) and (used + n_pieces[stop] <= budget or stop <= first):
+            used += n_pieces[stop]
+            stop += 1
+        margin = min(margin_words, (stop - first - 1) // 2 if stop < len(n_pieces) else 0)
+        last = stop - max(margin, 0) if stop < len(n_pieces) else stop
+        windows.append(Window(start, stop, first, last))
+        if last >= len(n_pieces):
+            break
+        first = last
+        start = _step_back(n_pieces, first, margin_words, budget)
+    return windows
+
+
+def _step_back(n_pieces: Sequence[int], first: int, margin_words: int, budget: int) -> int:
+    """Start of a window whose first answered word is ``first``: its left margin, within a third of the budget."""
+    start, used = first, 0
+    while start > 0 and first - start < margin_words and used + n_pieces[start - 1] <= budget // 3:
+        start -= 1
+        used += n_pieces[start]
+    return start
+
+
+
+def build_track(words: Sequence[Word], table: PieceTable, sound: Sound | None = None) -> Track:
+    """The track of consecutive words; tokens that are not words must have been left out."""
+    nan = float("nan")
+    start_s = np.array([nan if w.start_s is None else w.start_s for w in words], np.float64)
+    end_s = np.array([nan if (e := w.end_s) is None else e for w in words], np.float64)
+    return Track([table(w.word) for w in words], timing_features(words), start_s, end_s, sound)
+
+
+def cut_example(
+    track: Track,
+    start: int,
+    stop: int,
+    table: PieceTable,
+    max_pieces: int,
+    left_context_s: float,
+    marks: Ints | None = None,
+    cases: Ints | None = None,
+) -> Example:
+    """The example of words start..stop of a track.
+
+    Args:
+        track: the conversation.
+        start: first word.
+        stop: one past the last word.
+        table: pieces of words, for the special pieces.
+        max_pieces: length of a window; the pieces of a single word that is longer are cut.
+        left_context_s: sound before the first word that the model hears first, seconds.
+        marks: (stop - start,) targets.
+        cases: (stop - start,) targets.
+    """
+    ids, starts = _join_pieces(track.pieces[start:stop], table, max_pieces)
+    timing = track.timing[start:stop]
+    if track.sound is None:
+        return Example(ids, starts, timing, marks=marks, cases=cases)
+    begin_s, end_s = track.start_s[start:stop], track.end_s[start:stop]
+    frames, origin_s = _cut_sound(track.sound, begin_s, end_s, left_context_s)
+    last, onset = heard_frames(begin_s, end_s, origin_s, len(frames), track.sound.frame_shift_s)
+    return Example(ids, starts, timing, frames, last, onset, marks, cases)
+
+
+def _join_pieces(words: Sequence[tuple[int, ...]], table: PieceTable, max_pieces: int) -> tuple[Ints, Ints]:
+    """(piece_ids, word_starts) of a window; the pieces of a word longer than the whole window are cut."""
+    ids = [table.cls_id]
+    starts = []
+    for pieces in words:
+        starts.append(len(ids))
+        ids.extend(pieces[: max_pieces - 2])
+    ids.append(table.sep_id)
+    return np.asarray(ids, np.int64), np.asarray(starts, np.int64)
+
+
+def _cut_sound(
+    sound: Sound, start_s: NDArray[np.float64], end_s: NDArray[np.float64], left_context_s: float
+) -> tuple[Floats, float]:
+    """(frames, time of the first) around the words of a window; no frames if none of them has times."""
+    if np.isnan(start_s).all():
+        return sound.frames[:0], sound.start_s
+    from_s = float(np.nanmin(start_s)) - left_context_s - sound.start_s
+    to_s = float(np.nanmax(end_s)) + MAX_ONSET_DELAY_S - sound.start_s
+    first = min(max(int(from_s / sound.frame_shift_s), 0), len(sound.frames))
+    last = min(max(int(to_s / sound.frame_shift_s) + 1, first), len(sound.frames))
+    return sound.frames[first:last], sound.start_s + first * sound.frame_shift_s
