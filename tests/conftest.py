@@ -39,3 +39,34 @@ def shared() -> Path:
 def mini(repo: Path) -> Path:
     """Three short calls with real Kaldi lattices, audio and punctuated truth."""
     return repo / "egs" / "mini"
+
+
+@pytest.fixture(scope="session")
+def tiny_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A model directory of a few kilobytes: seeded weights that were never trained, text and timing in."""
+    import torch
+    from tokenizers import Tokenizer, models, pre_tokenizers
+    from transformers import BertConfig
+
+    from kaldi_punct import checkpoint
+    from kaldi_punct.config import DataConfig, ModelConfig
+    from kaldi_punct.models.muse import Muse
+
+    letters = "abcdefghijklmnopqrstuvwxyz'-0123456789<>[]"
+    pieces = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", *letters, *(f"##{c}" for c in letters)]
+    tokenizer = Tokenizer(models.WordPiece({p: i for i, p in enumerate(pieces)}, unk_token="[UNK]"))
+    tokenizer.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
+    encoder = BertConfig(vocab_size=len(pieces), hidden_size=16, num_hidden_layers=1, num_attention_heads=2,
+                         intermediate_size=32, max_position_embeddings=64)  # fmt: skip
+    config = ModelConfig(encoder="", n_layers=1, timing_dim=8)
+    torch.manual_seed(7)
+    model = Muse(config, encoder)
+    with torch.no_grad():
+        for parameter in model.parameters():
+            if parameter.ndim > 1:  # so that answers differ from word to word, and with the words around
+                parameter.mul_(4.0)
+    directory = tmp_path_factory.mktemp("tiny_model")
+    made = checkpoint.Checkpoint(model, config, DataConfig(max_pieces=48, margin_words=4), tokenizer, (2, 3, 1), encoder,
+                                 {"mcdonald": "McDonald"}, "tiny", "1")  # fmt: skip
+    checkpoint.save(made, directory)
+    return directory

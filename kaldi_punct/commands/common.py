@@ -5,9 +5,12 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
-from kaldi_punct.errors import FormatError, KaldiPunctError
+from kaldi_punct.errors import ConfigError, FormatError, KaldiPunctError
+
+if TYPE_CHECKING:
+    from kaldi_punct.punctuator import Punctuator
 
 T = TypeVar("T")
 log = logging.getLogger("kaldi_punct")
@@ -70,6 +73,24 @@ def good(items: Iterable[tuple[str, T | KaldiPunctError]], tally: Tally) -> Iter
             tally.report(value, key)
         else:
             yield key, value
+
+
+def load_punctuator(name: str, device: str) -> Punctuator:
+    """The model of a name on a device.
+
+    Raises:
+        CheckpointError: no such model.
+        ConfigError: no such device.
+    """
+    import torch
+
+    from kaldi_punct.punctuator import load
+
+    if device.startswith("cuda") and (int(device[5:] or 0) >= torch.cuda.device_count()):
+        raise ConfigError(
+            f"--device: expected one of {torch.cuda.device_count()} CUDA devices, got '{device}'; use cpu"
+        )
+    return load(name, device)
 
 
 def with_progress(items: Iterable[T], unit: str) -> Iterator[T]:

@@ -65,9 +65,7 @@ def archives(source: str) -> list[str]:
         return [source if is_rspecifier else f"ark:{source}"]
     jobs = {int(found.group(1)): name for name in os.listdir(source) if (found := _JOB.match(name))}
     if not jobs:
-        raise FormatError(
-            f"{source}: expected a decode directory with lat.JOB.gz, got none in it; check the path"
-        )
+        raise FormatError(f"{source}: expected a decode directory with lat.JOB.gz, got none in it; check the path")
     n_jobs = len(jobs)
     if os.path.isfile(os.path.join(source, "num_jobs")):
         text = Path(source, "num_jobs").read_text(encoding="utf-8").strip()

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from kaldi_punct.commands import sources
 from kaldi_punct.commands.common import Tally, good, with_progress
 from kaldi_punct.commands.options import add_out, add_verb
-from kaldi_punct.errors import ConfigError, UtteranceError
+from kaldi_punct.errors import UtteranceError
 
 if TYPE_CHECKING:
     from kaldi_punct.commands.options import Verbs
@@ -65,11 +65,7 @@ def run_project(args: argparse.Namespace, tally: Tally) -> None:
     from kaldi_punct.labels import join, split
     from kaldi_punct.projection import project
 
-    kind = args.kind or sources.guess_kind(args.source)
-    if kind not in ("ctm", "text"):
-        raise ConfigError(
-            f"--from: expected a CTM or a text table, got {kind}: '{args.source}'; say --from ctm or --from text"
-        )
+    kind = args.kind or ("ctm" if sources.looks_like_ctm(args.source) else "text")
     refs = dict(read_text(args.ref))
     n_marks = n_lost = 0
     with open_wxfilename(args.out) as out:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import argparse
+import re
+import textwrap
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -20,7 +22,7 @@ def add_verb(verbs: Verbs, name: str, summary: str, example: str, details: str =
     parser = verbs.add_parser(
         name,
         help=summary,
-        description=f"{summary}\n\n{details}".strip(),
+        description="\n\n".join(textwrap.fill(part, 100) for part in (summary, details) if part),
         epilog=f"e.g.: {example}",
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
@@ -74,12 +76,23 @@ def add_out(parser: argparse.ArgumentParser, help: str = "extended filename to w
     parser.add_argument("out", metavar="<out>", help=help)
 
 
+def add_device(parser: argparse.ArgumentParser) -> None:
+    """Where the model runs."""
+    parser.add_argument("--device", type=_device, default="cpu", help="cpu, cuda, cuda:0 … (default %(default)s)")
+
+
 def count(text: str) -> int:
     """A whole number above 0, as an option's value."""
     value = int(text)
     if value < 1:
         raise argparse.ArgumentTypeError(f"expected a whole number above 0, got {text!r}")
     return value
+
+
+def _device(text: str) -> str:
+    if re.fullmatch(r"cpu|cuda(:\d+)?", text) is None:
+        raise argparse.ArgumentTypeError(f"expected cpu, cuda or cuda:N, got {text!r}")
+    return text
 
 
 def _positive(text: str) -> float:

@@ -5,18 +5,20 @@ from __future__ import annotations
 import argparse
 import logging
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import TYPE_CHECKING, cast
 
 from kaldi_punct.commands import outputs, sources
-from kaldi_punct.commands.common import Tally, good, with_progress
+from kaldi_punct.commands.common import Tally, good, load_punctuator, with_progress
 from kaldi_punct.commands.conversations import conversations, in_input_order
-from kaldi_punct.commands.options import add_lattice_options, add_out, add_verb
+from kaldi_punct.commands.options import add_device, add_lattice_options, add_out, add_verb
 from kaldi_punct.commands.sound import SoundTable
 from kaldi_punct.commands.sources import Item, Tables
 from kaldi_punct.errors import ConfigError, KaldiPunctError
 
 if TYPE_CHECKING:
     from kaldi_punct.commands.options import Verbs
+    from kaldi_punct.punctuator import Punctuator
     from kaldi_punct.types import Punctuated
 
 Answers = Callable[[Iterator[Item]], Iterator["tuple[int, Item, Punctuated | None]"]]
@@ -36,7 +38,7 @@ def add_verbs(verbs: Verbs) -> None:
     parser.add_argument(
         "--model", default="en", metavar="en|DIR", help="built-in model or model directory (default %(default)s)"
     )
-    parser.add_argument("--device", default="cpu", help="cpu, cuda:0 … (default %(default)s)")
+    add_device(parser)
     add_input_options(parser)
     parser.set_defaults(run=run_punctuate)
 
@@ -57,6 +59,11 @@ def add_input_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--no-capitalization", action="store_true", help="leave the words as they are written")
     parser.add_argument("--utt2spk", metavar="F", help="speaker of each utterance: a change of speaker is a feature")
     parser.add_argument("--segments", metavar="F", help="recording, start and end of each utterance")
+    parser.add_argument(
+        "--reco2file-and-channel",
+        metavar="F",
+        help="file and channel of each recording of --segments, for a CTM keyed by those",
+    )
     parser.add_argument("--wav-scp", metavar="F", help="sound of each recording (or utterance), for a model that hears")
     add_lattice_options(parser, with_words=True)
     parser.add_argument(
@@ -69,24 +76,22 @@ def add_input_options(parser: argparse.ArgumentParser) -> None:
 
 def run_punctuate(args: argparse.Namespace, tally: Tally) -> None:
     """Punctuates an input."""
-    from kaldi_punct.punctuator import load, punctuate_conversation
+    from kaldi_punct.punctuator import punctuate_conversation
 
     kind = kind_of(args)
     side = Tables.read(args)
     entries = open_items(args, kind, side)
-    punctuator = load(args.model, args.device)
+    punctuator = load_punctuator(args.model, args.device)
     sound = SoundTable.read(args.wav_scp, punctuator.info.hears)
+    switches = {"punctuation": not args.no_punctuation, "capitalization": not args.no_capitalization}
+    switched = cast("Punctuator", partial(punctuator, **switches))
 
     def answers(items: Iterator[Item]) -> Iterator[tuple[int, Item, Punctuated | None]]:
         for group in conversations(items, side.sizes()):
             utterances = [item.utterance for _, item in group]
             try:
                 done: Sequence[Punctuated | None] = punctuate_conversation(
-                    punctuator,
-                    utterances,
-                    audio=sound.of(group[0][1]),
-                    punctuation=not args.no_punctuation,
-                    capitalization=not args.no_capitalization,
+                    switched, utterances, audio=sound.of(group[0][1])
                 )
             except KaldiPunctError as e:
                 for utterance in utterances:

@@ -7,9 +7,9 @@ from collections import deque
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from kaldi_punct.commands.common import Tally
+from kaldi_punct.commands.common import Tally, load_punctuator
 from kaldi_punct.commands.conversations import conversations
-from kaldi_punct.commands.options import add_verb, count
+from kaldi_punct.commands.options import add_device, add_verb, count
 from kaldi_punct.commands.punctuate import add_input_options, kind_of, open_items, write_answers
 from kaldi_punct.commands.sound import SoundTable
 from kaldi_punct.commands.sources import Item, Tables
@@ -17,6 +17,7 @@ from kaldi_punct.errors import ConfigError, KaldiPunctError
 
 if TYPE_CHECKING:
     from kaldi_punct.commands.options import Verbs
+    from kaldi_punct.serve.client import LatticeUtterance
     from kaldi_punct.types import Audio, Punctuated, Utterance
 
 
@@ -41,7 +42,6 @@ def add_verbs(verbs: Verbs) -> None:
 
 def run_serve(args: argparse.Namespace, tally: Tally) -> None:
     """Serves until it is told to stop."""
-    from kaldi_punct.punctuator import load
     from kaldi_punct.serve import ServeOptions, serve
     from kaldi_punct.serve.decoders import load_decoders
 
@@ -58,7 +58,7 @@ def run_serve(args: argparse.Namespace, tally: Tally) -> None:
     decoders = load_decoders(args.decoder)
     models = {}
     for name in args.model or ["en"]:
-        punctuator = load(name, args.device)
+        punctuator = load_punctuator(name, args.device)
         if punctuator.info.name in models:
             raise ConfigError(
                 f"--model: expected models of different names, got '{punctuator.info.name}' twice; leave one out"
@@ -77,7 +77,7 @@ def run_client(args: argparse.Namespace, tally: Tally) -> None:
     switches = Switches(args.model, not args.no_punctuation, not args.no_capitalization)
     with Client(args.server, switches=switches) as client:
         info = client.info()
-        hears = any(m.hears for m in info.models if args.model in ("", m.name)) if args.model else info.models[0].hears
+        hears = next((m.hears for m in info.models if args.model in ("", m.name)), False)
         sound = SoundTable.read(args.wav_scp, hears)
 
         def answers(items: Iterator[Item]) -> Iterator[tuple[int, Item, Punctuated | None]]:
@@ -90,7 +90,7 @@ def run_client(args: argparse.Namespace, tally: Tally) -> None:
                     by_id.update((item.utterance.utt_id, item) for _, item in group)
                     yield [item.utterance for _, item in group]
 
-            def audio(utterance: Utterance) -> Audio | None:
+            def audio(utterance: Utterance | LatticeUtterance) -> Audio | None:
                 return sound.of_utterance(by_id[utterance.utt_id])
 
             for utt_id, answer in punctuate_all(client, groups(), audio=audio, in_flight=args.in_flight):
@@ -125,7 +125,7 @@ def _add_serve(verbs: Verbs) -> None:
         metavar="en|DIR",
         help="built-in model or model directory; may be repeated, the first is the default (en)",
     )
-    parser.add_argument("--device", default="cpu", help="cpu, cuda:0 … (default %(default)s)")
+    add_device(parser)
     parser.add_argument(
         "--decoder",
         action="append",

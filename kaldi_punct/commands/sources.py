@@ -14,7 +14,7 @@ from kaldi_punct.errors import ConfigError, KaldiPunctError, UtteranceError
 from kaldi_punct.types import Utterance, Word
 
 if TYPE_CHECKING:
-    from kaldi_punct.kaldi.ctm_words import SegmentCutter
+    from kaldi_punct.kaldi.ctm_words import _Cutter
     from kaldi_punct.kaldi.tables import CtmLine, CtmSequence, Segment
 
 KINDS = ("lattice", "ctm", "text", "lines", "jsonl")
@@ -46,17 +46,21 @@ class Tables:
     Attributes:
         segments: by utterance; empty if not given.
         utt2spk: speaker by utterance.
+        channels: (file, channel) by recording.
         missing: how many utterances each table lacks.
-        recordings: those of ``segments``.
+        recordings: those of ``segments``, as a CTM may name them.
     """
 
     segments: Mapping[str, Segment] = field(default_factory=dict)
     utt2spk: Mapping[str, str] = field(default_factory=dict)
+    channels: Mapping[str, tuple[str, str]] = field(default_factory=dict)
     missing: Counter[str] = field(default_factory=Counter)
 
     def __post_init__(self) -> None:
-        self.recordings = {s.rec_id for s in self.segments.values()}
-        self._cutter: SegmentCutter | None = None
+        recordings = {s.rec_id for s in self.segments.values()}
+        # A CTM may name a recording by its file, and the channel beside it.
+        self.recordings = recordings | {file for rec_id, (file, _) in self.channels.items() if rec_id in recordings}
+        self._cutter: _Cutter | None = None
 
     @classmethod
     def read(cls, args: argparse.Namespace) -> Tables:
@@ -65,7 +69,10 @@ class Tables:
 
         segments = {} if args.segments is None else {s.utt_id: s for s in tables.read_segments(args.segments)}
         utt2spk = {} if args.utt2spk is None else dict(tables.read_utt2spk(args.utt2spk))
-        return cls(segments, utt2spk)
+        channels = {}
+        if args.reco2file_and_channel is not None:
+            channels = dict(tables.read_reco2file_and_channel(args.reco2file_and_channel))
+        return cls(segments, utt2spk, channels)
 
     def sizes(self) -> Counter[str]:
         """How many utterances each conversation has, by its name."""
@@ -92,10 +99,10 @@ class Tables:
 
     def cut(self, source: str, lines: Sequence[CtmLine]) -> dict[str, list[CtmLine]]:
         """The CTM lines of one recording and channel, by the segment that they lie in."""
-        from kaldi_punct.kaldi.ctm_words import SegmentCutter
+        from kaldi_punct.kaldi.ctm_words import _Cutter
 
         if self._cutter is None:
-            self._cutter = SegmentCutter(source, self.segments, {})
+            self._cutter = _Cutter(source, self.segments, self.channels)
         return self._cutter(lines)
 
     def log_missing(self) -> None:
@@ -111,7 +118,6 @@ def guess_kind(source: str) -> str:
     Raises:
         ConfigError: neither tells; the caller must say.
     """
-    from kaldi_punct.kaldi import tables
 
     if source.split(":")[0].split(",")[0] in ("ark", "scp") and ":" in source:
         return "lattice"
@@ -123,9 +129,7 @@ def guess_kind(source: str) -> str:
             return "lattice"
         if name.endswith((".jsonl", ".json")):
             return "jsonl"
-        head = [line for _, (_, line) in zip(range(20), tables.read_lines(source), strict=False)]
-        rows = [tables.split_fields(line) for line in head if not line.startswith(";;")]
-        if rows and all(_is_ctm(row) for row in rows):
+        if looks_like_ctm(source):
             return "ctm"
         if name.startswith("text") or name.endswith(".text"):
             return "text"
@@ -133,6 +137,17 @@ def guess_kind(source: str) -> str:
         f"--from: expected one of {', '.join(KINDS)} for an input whose name does not tell, got none: '{source}'; "
         "say what it is, e.g. --from text for lines '<utt-id> <word> …', --from lines for words alone"
     )
+
+
+def looks_like_ctm(source: str) -> bool:
+    """Whether the first lines of a file, if it is one, are those of a CTM."""
+    from kaldi_punct.kaldi import tables
+
+    if not os.path.isfile(source):
+        return False
+    head = [line for _, (_, line) in zip(range(20), tables.read_lines(source), strict=False)]
+    rows = [tables.split_fields(line) for line in head if not line.startswith(";;")]
+    return bool(rows) and all(_is_ctm(row) for row in rows)
 
 
 def read_items(source: str, kind: str, side: Tables) -> Entries:
