@@ -3,8 +3,8 @@
 Out: ``utt_id``, ``text``, ``words: [{word, text, mark, case, start_s, duration_s, confidence, prob}]``, ``sentences``.
 What is unknown is null. A word whose speaker is known has ``spk_id`` besides.
 
-In: ``utt_id``; ``words`` (objects as above, of which only ``word`` must be there, or plain strings) or ``text``, which is
-split at blanks; ``rec_id``, ``channel``, ``start_s`` and ``end_s`` of the utterance where they are given. So what this
+In: ``utt_id``; ``words`` (objects as above, of which only ``word`` must be there, or plain strings) or ``text``, which
+is split at blanks; ``rec_id``, ``channel``, ``start_s`` and ``end_s`` of the utterance where given. So what this
 module writes can be read again.
 """
 
@@ -22,7 +22,7 @@ from kaldi_punct.types import Punctuated, PunctuatedWord, Sentence, Utterance, W
 _Object = Mapping[str, object]
 
 
-def to_json(punctuated: Punctuated) -> str:
+def dumps(punctuated: Punctuated) -> str:
     """One utterance as a line of JSON, without its end."""
     record = {
         "utt_id": punctuated.utt_id,
@@ -35,7 +35,7 @@ def to_json(punctuated: Punctuated) -> str:
 
 def write_jsonl(wx: RxFilename, utterances: Iterable[Punctuated]) -> int:
     """Writes utterances as they come; returns how many."""
-    return write_lines(wx, (to_json(u) for u in utterances))
+    return write_lines(wx, (dumps(u) for u in utterances))
 
 
 def read_jsonl(rx: RxFilename) -> Iterator[Utterance]:
