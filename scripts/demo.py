@@ -21,6 +21,7 @@ import grpc
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
 from kaldi_punct.audio import cut, read_audio
+from kaldi_punct.errors import KaldiPunctError
 from kaldi_punct.kaldi.tables import Segment, read_reco2file_and_channel, read_segments, read_wav_scp
 from kaldi_punct.scoring import score
 from kaldi_punct.serve import Client
@@ -52,11 +53,14 @@ def main() -> int:
         try:
             with running_server(model, log) as address, Client(address) as client:
                 turns = punctuate(client)
-        except Exception:  # whatever went wrong, the server's side of it comes first
-            sys.stderr.write(log.read_text(encoding="utf-8", errors="replace") if log.exists() else "")
-            raise
+        except (KaldiPunctError, RuntimeError, OSError) as e:
+            if log.exists():  # the server's side of what went wrong comes first
+                sys.stderr.write(log.read_text(encoding="utf-8", errors="replace"))
+            print(f"demo: {e}", file=sys.stderr)
+            return 1
         show(turns)
-        return report(turns, Path(folder) / "text_punct")
+        report(turns, Path(folder) / "text_punct")
+    return 0
 
 
 @contextlib.contextmanager
@@ -152,14 +156,18 @@ def show(turns: list[Turn]) -> None:
             print(dim + textwrap.fill(raw, width, initial_indent=indent, subsequent_indent=indent) + plain)
 
 
-def report(turns: list[Turn], path: Path) -> int:
-    """Scores the answers against the truth and prints the score; returns the exit status."""
+def report(turns: list[Turn], path: Path) -> None:
+    """Scores the answers against the truth and prints the score."""
     lines = sorted(f"{t.segment.utt_id} {t.answer.text}\n" for t in turns)
     path.write_text("".join(lines), encoding="utf-8")
-    info = f"{len(turns)} utterances, {sum(len(t.answer.words) for t in turns)} words"
-    print(f"\n{info}; against what was said (marks carried over where the decoder misheard):\n")
+    n_words = sum(len(t.answer.words) for t in turns)
+    used = ["the words"]
+    used += ["their times"] if any(t.answer.used_times for t in turns) else []
+    used += ["the sound"] if any(t.answer.used_audio for t in turns) else []
+    print(
+        f"\n{len(turns)} utterances, {n_words} words, punctuated from {' and '.join(used)}; against what was said (marks carried over where the decoder misheard):\n"
+    )
     print(score(ref=MINI / "text_punct", hyp=path))
-    return 0
 
 
 if __name__ == "__main__":
