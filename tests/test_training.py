@@ -1,0 +1,151 @@
+"""Training on a tiny set: it learns, it resumes exactly after a kill, and says what is wrong."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import load_file
+from tiny import write_data_dir, write_encoder
+
+import kaldi_punct
+from kaldi_punct.config import Config
+from kaldi_punct.errors import CheckpointError, ConfigError, FormatError, KaldiPunctError
+from kaldi_punct.kaldi.data_dir import DataDir
+from kaldi_punct.models.muse import Logits
+from kaldi_punct.training import label_loss, parameter_groups, set_learning_rate, train
+
+OPTIONS = ["model.n_layers=2", "model.timing_dim=8", "model.lstm_dim=8", "data.max_pieces=64", "train.batch_pieces=128",
+           "train.peak_lr=0.003", "train.head_lr=0.01", "train.n_threads=1"]  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def encoder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_encoder(tmp_path_factory.mktemp("encoder"))
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_data_dir(tmp_path_factory.mktemp("data") / "train")
+
+
+def options(encoder: Path, *more: str) -> Config:
+    return Config.load(None, [f"model.encoder={encoder}", *OPTIONS, *more])
+
+
+@pytest.mark.slow
+def test_it_learns_and_leaves_everything_behind(encoder: Path, data: Path, tmp_path: Path) -> None:
+    best = train(data, data, tmp_path / "exp", options(encoder, "train.n_epochs=12", "data.hide_times_prob=0.0"))
+    results = [json.loads(line) for line in (tmp_path / "exp" / "results.jsonl").read_text().splitlines()]
+    f1 = [r["train"]["micro"]["f1"] for r in results]
+    assert len(f1) == 12
+    assert max(f1) > 90 > f1[0]
+    assert list((tmp_path / "exp" / "tensorboard").iterdir())
+    punctuator = kaldi_punct.load(best)
+    answers = {a.utt_id: a.text for a in punctuator.stream(DataDir(data))}
+    references = dict(line.split(" ", 1) for line in (data / "text_punct").read_text().splitlines())
+    assert answers.keys() == references.keys()
+    assert sum(answers[u] == references[u] for u in answers) >= len(answers) // 3
+
+
+@pytest.mark.slow
+def test_a_killed_run_goes_on_to_the_same_weights(encoder: Path, data: Path, tmp_path: Path) -> None:
+    more = ("train.n_epochs=3", "train.save_every_steps=2", "model.dropout=0.1")
+    train(data, data, tmp_path / "whole", options(encoder, *more))
+    config = tmp_path / "c.yaml"
+    config.write_text(options(encoder, *more).dump())
+    script = f"from kaldi_punct import train, Config; train({str(data)!r}, {str(data)!r}, {str(tmp_path / 'cut')!r}, Config.load({str(config)!r}))"
+    process = subprocess.Popen([sys.executable, "-c", script], env={**os.environ, "PYTHONPATH": os.getcwd()})
+    state = tmp_path / "cut" / "last" / "state.pt"
+    deadline = time.monotonic() + 120
+    while not state.exists() and process.poll() is None and time.monotonic() < deadline:
+        time.sleep(0.01)
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    assert state.exists()
+    train(data, data, tmp_path / "cut", options(encoder, *more))
+    whole, cut = (load_file(tmp_path / name / "last" / "model.safetensors") for name in ("whole", "cut"))
+    assert whole.keys() == cut.keys()
+    assert all(torch.equal(whole[k], cut[k]) for k in whole)
+
+
+@pytest.mark.slow
+def test_a_model_that_hears_trains_and_is_heard(encoder: Path, tmp_path: Path) -> None:
+    data = write_data_dir(tmp_path / "train", n_utts=4, with_sound=True)
+    best = train(data, [], tmp_path / "exp", options(encoder, "model.acoustic=melspec", "train.n_epochs=1"))
+    punctuator = kaldi_punct.load(best)
+    assert punctuator.info.hears
+    state = load_file(best / "model.safetensors")
+    assert state["acoustic.std"].min() > 0.1 and state["acoustic.mean"].abs().max() > 1.0
+
+
+def test_a_run_with_other_options_is_not_mixed_up(encoder: Path, data: Path, tmp_path: Path) -> None:
+    train(data, [], tmp_path / "exp", options(encoder, "train.max_steps=1"))
+    with pytest.raises(ConfigError, match=r"config\.yaml: expected the options that this run began with.*seed: 2"):
+        train(data, [], tmp_path / "exp", options(encoder, "train.max_steps=1", "train.seed=2"))
+
+
+def test_repeats_must_match_the_training_sets(encoder: Path, data: Path, tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"train\.repeats: expected 1 values, one for each training set, got 2"):
+        train(data, [], tmp_path / "exp", options(encoder, "train.repeats=[1,2]"))
+
+
+def test_a_set_without_reference(encoder: Path, tmp_path: Path) -> None:
+    (tmp_path / "d").mkdir()
+    (tmp_path / "d" / "text").write_text("u1 hello you\n")
+    with pytest.raises(FormatError, match="expected a table text_punct"):
+        train(tmp_path / "d", [], tmp_path / "exp", options(encoder))
+
+
+def test_hearing_without_sound(encoder: Path, data: Path, tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"model\.acoustic: expected training sets with sound"):
+        train(data, [], tmp_path / "exp", options(encoder, "model.acoustic=melspec"))
+
+
+def test_a_loss_that_is_not_finite_stops(encoder: Path, data: Path, tmp_path: Path) -> None:
+    with pytest.raises(KaldiPunctError, match=r"step \d+: expected a finite loss, got nan; lower train\.peak_lr"):
+        train(data, [], tmp_path / "exp", options(encoder, "train.head_lr=1e30", "train.warmup_share=0.0", "train.n_epochs=4"))
+
+
+def test_more_layers_than_the_encoder_has(encoder: Path, data: Path, tmp_path: Path) -> None:
+    with pytest.raises(CheckpointError, match=r"model\.n_layers: expected at most 2 for .*, got 3"):
+        train(data, [], tmp_path / "exp", options(encoder, "model.n_layers=3"))
+
+
+def test_no_such_encoder(data: Path, tmp_path: Path) -> None:
+    with pytest.raises(CheckpointError, match=r"model\.encoder: expected the installed package 'no_such_thing', got none"):
+        train(data, [], tmp_path / "exp", options(Path("package:no_such_thing/model")))
+
+
+def test_unknown_targets_count_for_nothing() -> None:
+    logits = Logits(torch.randn(1, 3, 4), torch.randn(1, 3, 4))
+    marks, cases = torch.tensor([[1, -100, 2]]), torch.full((1, 3), -100)
+    expected = torch.nn.functional.cross_entropy(logits.marks[0, [0, 2]], torch.tensor([1, 2]))
+    torch.testing.assert_close(label_loss(logits, marks, cases, 0.5), expected)
+    with_case = label_loss(logits, marks, torch.tensor([[0, -100, -100]]), 0.5)
+    assert with_case > expected
+
+
+def test_learning_rate_rises_and_falls_to_zero() -> None:
+    optimizer = torch.optim.SGD([torch.nn.Parameter(torch.zeros(1))], lr=1.0)
+    rates = []
+    for step in range(101):
+        set_learning_rate(optimizer, [1.0], step, 100, 0.1)
+        rates.append(optimizer.param_groups[0]["lr"])
+    assert rates[0] == pytest.approx(0.1) and rates[9] == pytest.approx(1.0) and rates[100] == 0.0
+    assert rates[:10] == sorted(rates[:10]) and rates[10:] == sorted(rates[10:], reverse=True)
+
+
+def test_parameter_groups(encoder: Path) -> None:
+    from kaldi_punct import checkpoint
+
+    config = options(encoder)
+    groups = parameter_groups(checkpoint.create(config).model, config)
+    assert sorted((g["lr"], g["weight_decay"]) for g in groups) == [(0.003, 0.0), (0.003, 0.01), (0.01, 0.0), (0.01, 0.01)]
