@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -82,7 +82,7 @@ def read_conversations(
     Raises:
         FormatError: no ``text_punct``, or no utterance in it that the directory knows.
     """
-    if data_dir.text_punct is None:
+    if not data_dir.text_punct:
         raise FormatError(f"{data_dir.path}: expected a table text_punct ('<utt-id> Hello, how are you?'), got none")
     conversations = list(data_dir.conversations()) if not max_words else _draw(data_dir, max_words, seed)
     out: list[LabelledConversation] = []
@@ -197,7 +197,7 @@ def _draw(data_dir: DataDir, max_words: int, seed: int) -> list[Conversation]:
 
 
 def _label_conversation(
-    conversation: Conversation, text_punct: dict[str, str], table: PieceTable, labels: LabelSet, tally: Tally,
+    conversation: Conversation, text_punct: Mapping[str, str], table: PieceTable, labels: LabelSet, tally: Tally,
     read_sound: SoundReader | None,
 ) -> LabelledConversation | None:  # fmt: skip
     words: list[Word] = []
