@@ -164,9 +164,8 @@ def report(turns: list[Turn], path: Path) -> None:
     used = ["the words"]
     used += ["their times"] if any(t.answer.used_times for t in turns) else []
     used += ["the sound"] if any(t.answer.used_audio for t in turns) else []
-    print(
-        f"\n{len(turns)} utterances, {n_words} words, punctuated from {' and '.join(used)}; against what was said (marks carried over where the decoder misheard):\n"
-    )
+    print(f"\n{len(turns)} utterances, {n_words} words, punctuated from {', '.join(used)}.")
+    print("Against what was said (marks are carried over where the decoder misheard):\n")
     print(score(ref=MINI / "text_punct", hyp=path))
 
 
