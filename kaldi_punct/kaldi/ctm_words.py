@@ -53,6 +53,7 @@ class CtmWords(Mapping[str, tuple[Word, ...]]):
         self.exists = path is not None
         self.errors: dict[str, UtteranceError] = {}
         self.n_steps_back = 0
+        self.every: tuple[str, ...] = ()
         self._utt2spk = utt2spk
         self._lines: dict[str, str] = {}
         self._shift_s: dict[str, float] = {}
@@ -70,7 +71,7 @@ class CtmWords(Mapping[str, tuple[Word, ...]]):
                 else:
                     for segment_id, words in cut(own).items():
                         self._add(str(path), segment_id, words)
-        self.every: tuple[str, ...] = tuple(self._lines)
+        self.every = tuple(self._lines)
 
     def __getitem__(self, utt_id: str) -> tuple[Word, ...]:
         if utt_id in self.errors:

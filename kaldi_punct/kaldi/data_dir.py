@@ -122,9 +122,7 @@ class DataDir:
         """
         groups: dict[tuple[str, str | None], list[str]] = {}
         for utt_id in self.utt_ids:
-            rec_id, channel = self._place(utt_id)
-            # A recording's channels are one sequence each; a table that knows no recordings groups nothing.
-            groups.setdefault((rec_id if self.segments or self.reco2utt else utt_id, channel), []).append(utt_id)
+            groups.setdefault(self._group(utt_id), []).append(utt_id)
         for (rec_id, channel), utt_ids in groups.items():
             if self.segments:
                 utt_ids = sorted(utt_ids, key=lambda u: self.segments[u].start_s)
@@ -132,11 +130,19 @@ class DataDir:
                 here = set(utt_ids)
                 utt_ids = [u for u in self.reco2utt[rec_id] if u in here]
             utterances = tuple(self[u] for u in utt_ids)
+            channel = channel or next((u.channel for u in utterances if u.channel is not None), None)
             yield Conversation(utterances[0].rec_id or rec_id, channel, utterances)
+
+    def _group(self, utt_id: str) -> tuple[str, str | None]:
+        """What an utterance shares with the others of its conversation."""
+        if self.segments:
+            return self._place(utt_id)
+        # A list of reco2utt is one conversation; an utterance that no list has stands alone.
+        return self._rec_of.get(utt_id, utt_id), None
 
     def _words(self, utt_id: str) -> tuple[Word, ...]:
         if self.ctm.exists:
-            return self.ctm.get(utt_id, ())
+            return self.ctm.get(utt_id, ())  # in none of its lines: nothing was heard
         spk_id = self.utt2spk.get(utt_id)
         if self.text:
             return tuple(Word(w, spk_id=spk_id) for w in split_fields(self.text.get(utt_id, "")))
@@ -168,30 +174,34 @@ class DataDir:
         return list(self.text or punctuated)
 
     def _check(self, known: set[str], n_punctuated: int) -> None:
-        self._check_subset("segments", self.segments, "text", self.text if self.segments else {})
-        if self.utt2spk:
-            self._check_subset("utt2spk", self.utt2spk, "text", self.text)
         if self.segments:
-            self._check_subset("segments", self.segments, "ctm", self.ctm.every if self.ctm.exists else ())
-            if self.wav_scp:
-                self._check_subset("wav.scp", self.wav_scp, "segments", (s.rec_id for s in self.segments.values()))
-        if self.reco2utt:
-            self._check_subset("utterances of the data directory", known, "reco2utt", self._rec_of)
-        if n_stale := n_punctuated - len(self.text_punct):
-            _log.warning(
-                "%s: %d of %d utterances are in no other table (left out): the table is stale",
-                self._file("text_punct"),
-                n_stale,
-                n_punctuated,
-            )
-        if self.text_punct and (n_missing := len(known) - len(self.text_punct)):
-            _log.warning("%s: %d of %d utterances are missing from it", self._file("text_punct"), n_missing, len(known))
-        if self.n_steps_back:
-            _log.warning(
-                "%s: %d times step back by at most 0.1 s (taken as they are)", self._file("ctm"), self.n_steps_back
-            )
+            for name, keys in (("text", self.text), ("ctm", self.ctm.every)):
+                self._check_subset("segments", self.segments, name, keys)
+        if not self.ctm.exists:
+            name = "text" if self.text else "text_punct"
+            self._check_subset(name, self.text or self.text_punct, "segments", self.segments)
+            if self.utt2spk:
+                self._check_subset("utt2spk", self.utt2spk, name, known)
+        if self.wav_scp:
+            name = "segments" if self.segments else "ctm" if self.ctm.exists else "text"
+            self._check_subset("wav.scp", self.wav_scp, name, (self._place(u)[0] for u in known))
+        self._warn(
+            "text_punct",
+            n_punctuated - len(self.text_punct),
+            "utterances are in no other table (left out): it is stale",
+        )
+        self._warn(
+            "reco2utt", len(set(self._rec_of) - known), "utterances are in no other table (left out): it is stale"
+        )
+        if self.text_punct:
+            self._warn("text_punct", len(known) - len(self.text_punct), "utterances are missing from it")
+        self._warn("ctm", self.n_steps_back, "times step back by at most 0.1 s (taken as they are)")
         for error in self.errors.values():
             _log.error("%s", error)
+
+    def _warn(self, name: str, n: int, what: str) -> None:
+        if n:
+            _log.warning("%s: %d %s", self._file(name), n, what)
 
     def _check_subset(self, whole: str, keys: Iterable[str], part: str, part_keys: Iterable[str]) -> None:
         keys = set(keys)
