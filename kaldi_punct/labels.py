@@ -41,7 +41,7 @@ _APOSTROPHES = "'‘’"
 # Words that begin with an apostrophe of their own.
 _CLITIC = re.compile(r"['‘’](?:em|cause|til|till|tis|twas|bout|round|n|\d\d?s?)(?!\w)", re.IGNORECASE)
 _ADDRESS = re.compile(r"\w://\w|\w@\w|\bwww\.\w")
-_DOTTED = re.compile(r"(?:(?:[^\W\d_]|[Pp]h)\.){2,}")
+_DOTTED = re.compile(r"(?:(?:[^\W\d_]|[Pp]h)\._?){2,}")  # "i._b._m." is how Fisher's lexicon spells
 _NON_WORD = re.compile(r"^(?:<[^<>]*>|\[[^\[\]]*\]|\{[^{}]*\}|\(\([^()]*\)\)|#\d+|%\S+)$")
 _CLITIC_TAIL = re.compile(r"['’](?:s|ll|re|ve|d|m|t)$")
 # Strongest first: where several marks meet on one word, the strongest stays.
@@ -177,10 +177,13 @@ def _capitalize(lower: str) -> str:
 
 
 def _is_abbreviation(token: str, labels: LabelSet) -> bool:
-    if token[-1] != ".":
-        return False
-    word = token[:-1].lower()
-    return word in labels.titles or word in labels.abbreviations
+    return token[-1] == "." and _may_end_in_dot(token[:-1], labels)
+
+
+def _may_end_in_dot(core: str, labels: LabelSet) -> bool:
+    """True for abbreviations and for single letters, which lexicons spell "b."."""
+    word = core.lower()
+    return word in labels.titles or word in labels.abbreviations or (len(core) == 1 and core.isalpha())
 
 
 def _remember(token: str, labels: LabelSet) -> LabelledWord:
@@ -212,7 +215,7 @@ def _read_token(token: str, labels: LabelSet, out: list[LabelledWord], doubtful:
             out.append(
                 LabelledWord(core.lower(), "", case_of(core), core) if word else LabelledWord(core, "", None, core)
             )
-            if word and marks[:1] == ["."] and (core.lower() in labels.titles or core.lower() in labels.abbreviations):
+            if word and marks[:1] == ["."] and _may_end_in_dot(core, labels):
                 doubtful.append(len(out) - 1)
                 marks = marks[1:]
             elif _DOTTED.fullmatch(core):

@@ -7,7 +7,7 @@ import time
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kaldi_punct.labels import (
@@ -46,6 +46,7 @@ def marked(text: str, labels: LabelSet | None = None) -> list[str]:
         ("Mr. Smith and Dr. No, etc. and so", ["Mr.|", "Smith|", "and|", "Dr.|", "No|,", "etc.|", "and|", "so|"]),
         ("pears etc. They", ["pears|", "etc|.", "They|"]),
         ("ask Mr.", ["ask|", "Mr|."]),
+        ("i._b._m. has b. c. D.", ["i._b._m.|", "has|", "b.|", "c|.", "D|."]),
         # Numbers and addresses.
         ("It is 42. Or 3.5. Or .5, or 1,000; 10:30?", ["It|", "is|", "42|.", "Or|", "3.5|.", "Or|", ".5|,", "or|",
                                                        "1,000|,", "10:30|?"]),
@@ -152,6 +153,7 @@ ATOMS = ["well", "U.S.", "Mr.", "etc.", "a.m.", "O'Brien", "boys'", "'em", "<unk
          " ", "é", "X", "\u00a0", "।", "@", "://", "%", "#", "{", "}", "<", ">"]  # fmt: skip
 
 
+@settings(deadline=None)  # a busy machine is no failure
 @given(st.lists(st.sampled_from(ATOMS), max_size=12).map("".join))
 def test_joined_text_is_stable(text: str) -> None:
     words = split(text)
@@ -161,6 +163,7 @@ def test_joined_text_is_stable(text: str) -> None:
     assert again == words or any(w.mark == "." and w.written.endswith(".") for w in words)
 
 
+@settings(deadline=None)  # a busy machine is no failure
 @given(st.text(max_size=30))
 def test_split_undoes_join_of_any_text(text: str) -> None:
     words = split(text)
@@ -168,6 +171,7 @@ def test_split_undoes_join_of_any_text(text: str) -> None:
     assert all(w.word and not set(w.word) & set(" \t\r\n") for w in words)
 
 
+@settings(deadline=None)  # a busy machine is no failure
 @given(st.lists(st.from_regex(r"[A-Za-z]{1,8}('s)?[,.?]?", fullmatch=True), max_size=20))
 def test_join_undoes_split_of_plain_text(tokens: list[str]) -> None:
     labels = LabelSet(titles=frozenset(), abbreviations=frozenset())
@@ -179,8 +183,8 @@ def test_real_text_survives_and_is_parsed_fast(shared: Path) -> None:
     with gzip.open(shared / "data" / "podcasts" / "dev.turns.tsv.gz", "rt", encoding="utf-8") as f:
         turns = [line.rstrip("\n").split("\t")[3] for line in f]
     labels = LabelSet()
-    start = time.perf_counter()
+    start = time.process_time()
     words = [split(turn, labels) for turn in turns]
-    rate = sum(map(len, words)) / (time.perf_counter() - start)
+    rate = sum(map(len, words)) / (time.process_time() - start)
     assert rate > 60_000  # 350,000 words/s measured on one slow core; the floor only catches a lost fast path
     assert [split(join(w), labels) for w in words] == words

@@ -117,10 +117,7 @@ def test_case_of_substituted_words_only_where_it_can_be_trusted() -> None:
 words = st.lists(st.sampled_from(["a", "b", "ab", "abc", "A", "cab", "dab"]), max_size=40)
 
 
-def n_errors(pairs: list[tuple[int | None, int | None]], ref: list[str], hyp: list[str]) -> int:
-    return sum(i is None or j is None or ref[i].casefold() != hyp[j].casefold() for i, j in pairs)
-
-
+@settings(deadline=None)  # a busy machine is no failure
 @given(words, words)
 def test_align_keeps_every_word_in_order(ref: list[str], hyp: list[str]) -> None:
     pairs = align(ref, hyp)
@@ -129,8 +126,8 @@ def test_align_keeps_every_word_in_order(ref: list[str], hyp: list[str]) -> None
     assert all(i is not None or j is not None for i, j in pairs)
 
 
+@settings(deadline=None)  # a busy machine is no failure
 @given(words, words)
-@settings(deadline=None)
 def test_pieces_change_no_distance(ref: list[str], hyp: list[str]) -> None:
     """Cutting a minimal path leaves it minimal: pieces of 8 words cost as little as one piece."""
     r, h = [w.casefold() for w in ref], [w.casefold() for w in hyp]
@@ -150,6 +147,7 @@ def test_pieces_change_no_distance(ref: list[str], hyp: list[str]) -> None:
     assert [j for _, j in pairs if j is not None] == list(range(len(hyp)))
 
 
+@settings(deadline=None)  # a busy machine is no failure
 @given(words, words)
 def test_projection_keeps_words_and_counts_marks(ref: list[str], hyp: list[str]) -> None:
     marks = random.Random(len(ref)).choices(["", ",", "."], k=len(ref))
@@ -182,13 +180,13 @@ def peak_mib():
 
 align(["a", "b"], ["b", "c", "a"])
 ref, hyp = long_call(20000, float(sys.argv[1]))
-before, start = peak_mib(), time.perf_counter()
+before, start = peak_mib(), time.process_time()
 pairs = align(ref, hyp)
-print(time.perf_counter() - start, peak_mib() - before, len(pairs))
+print(time.process_time() - start, peak_mib() - before, len(pairs))
 """
 
 
-# Measured on one slow core, nothing else running: 0.5 s and 9 MiB for 0.2, 1.5 s and 9 MiB for 1.0, the pairs included.
+# Measured on one slow core: 0.24 s of CPU and 9 MiB for 0.2, 0.52 s and 9 MiB for 1.0, the pairs themselves included.
 # All at once, kaldialign would keep 4 x 20,000 x 20,000 bytes (1.5 GiB).
 @pytest.mark.parametrize("share_wrong", [0.2, 1.0])
 def test_a_call_of_20000_words_aligns_in_bounded_memory(repo: Path, share_wrong: float) -> None:
