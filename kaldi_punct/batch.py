@@ -128,11 +128,21 @@ def collate(examples: Sequence[Example]) -> Batch:
         word_mask[b, :w] = True
         timing[b, :w] = e.timing
     frames, frame_lens = _pad_frames(examples)
-    return Batch(ids, piece_mask, piece_words, first, last, word_mask, timing, frames, frame_lens,
-                 _pad_words([e.last_frames for e in examples], n_b, n_w, -1),
-                 _pad_words([e.onset_frames for e in examples], n_b, n_w, -1),
-                 _pad_targets([e.marks for e in examples], n_b, n_w),
-                 _pad_targets([e.cases for e in examples], n_b, n_w))  # fmt: skip
+    return Batch(
+        ids,
+        piece_mask,
+        piece_words,
+        first,
+        last,
+        word_mask,
+        timing,
+        frames,
+        frame_lens,
+        _pad_words([e.last_frames for e in examples], n_b, n_w, -1),
+        _pad_words([e.onset_frames for e in examples], n_b, n_w, -1),
+        _pad_targets([e.marks for e in examples], n_b, n_w),
+        _pad_targets([e.cases for e in examples], n_b, n_w),
+    )
 
 
 def batch_by_budget(examples: Iterable[Example], max_padded_pieces: int) -> Iterator[list[Example]]:

@@ -1,10 +1,10 @@
 """A model directory: what is in it, how it is saved and loaded.
 
-    config.json         architecture, labels, name, version (ours), and the encoder's own configuration
-    model.safetensors   weights; matrices may be stored in 8 bits, a scale a row, and are dequantised on load
-    tokenizer.json      the tokenizer
-    case_lexicon.json   lower-case word -> its mixed form (McDonald)
-    README.md           the model card
+config.json         architecture, labels, name, version (ours), and the encoder's own configuration
+model.safetensors   weights; matrices may be stored in 8 bits, a scale a row, and are dequantised on load
+tokenizer.json      the tokenizer
+case_lexicon.json   lower-case word -> its mixed form (McDonald)
+README.md           the model card
 """
 
 from __future__ import annotations
@@ -146,9 +146,17 @@ def load(name: str | Path) -> Checkpoint:
     tokenizer_path = directory / "tokenizer.json"
     if not tokenizer_path.is_file():
         raise CheckpointError(f"{tokenizer_path}: expected the model's tokenizer, got no such file")
-    return Checkpoint(model, config, window, Tokenizer.from_file(str(tokenizer_path)), (cls_id, sep_id, unk_id),
-                      encoder_config, _read_json(directory / "case_lexicon.json"),
-                      values.get("name") or directory.name, values.get("version") or "0")  # fmt: skip
+    return Checkpoint(
+        model,
+        config,
+        window,
+        Tokenizer.from_file(str(tokenizer_path)),
+        (cls_id, sep_id, unk_id),
+        encoder_config,
+        _read_json(directory / "case_lexicon.json"),
+        values.get("name") or directory.name,
+        values.get("version") or "0",
+    )
 
 
 def find_model_dir(name: str) -> Path:
@@ -167,7 +175,8 @@ def find_model_dir(name: str) -> Path:
     if Path(name).is_dir():
         raise CheckpointError(f"{name}: expected a model directory with config.json, got one without it")
     raise CheckpointError(
-        f"{name}: expected a model directory, 'hub:ORG/NAME' or a built-in model ({', '.join(built_in_names())}), got none of them"
+        f"{name}: expected a model directory, 'hub:ORG/NAME' or a built-in model ({', '.join(built_in_names())}), "
+        "got none of them"
     )
 
 

@@ -70,7 +70,9 @@ class TrainConfig:
 
     n_epochs: int = 1
     repeats: list[int] = field(default_factory=list)  # how often an epoch takes each training set; empty: once each
-    max_words: list[int] = field(default_factory=list)  # words taken of each training set, whole recordings; empty or 0: all
+    max_words: list[int] = field(
+        default_factory=list
+    )  # words taken of each training set, whole recordings; empty or 0: all
     batch_pieces: int = 1536  # padded pieces a batch
     peak_lr: float = 1.2e-4  # of the pretrained encoder
     head_lr: float = 1e-3  # of everything that starts from scratch
@@ -158,8 +160,12 @@ def check(config: Config) -> None:
         value = getattr(config.data, name)
         _require(0.0 <= value <= 1.0, f"data.{name}", "a probability 0..1", value)
     _require(config.train.precision in ("fp32", "bf16"), "train.precision", "fp32 or bf16", config.train.precision)
-    _require(config.train.batch_pieces >= config.data.max_pieces, "train.batch_pieces", "at least data.max_pieces",
-             config.train.batch_pieces)  # fmt: skip
+    _require(
+        config.train.batch_pieces >= config.data.max_pieces,
+        "train.batch_pieces",
+        "at least data.max_pieces",
+        config.train.batch_pieces,
+    )
 
 
 def _require(ok: bool, key: str, expected: str, got: object) -> None:
@@ -169,7 +175,9 @@ def _require(ok: bool, key: str, expected: str, got: object) -> None:
 
 def _check_keys(loaded: object, node: type[Any], where: str, prefix: str = "") -> None:
     if not isinstance(loaded, dict):
-        raise ConfigError(f"{where}: expected a mapping{' at ' + prefix if prefix else ''}, got {type(loaded).__name__}")
+        raise ConfigError(
+            f"{where}: expected a mapping{' at ' + prefix if prefix else ''}, got {type(loaded).__name__}"
+        )
     fields = {f.name: f for f in dataclasses.fields(node)}
     for key, value in loaded.items():
         dotted = f"{prefix}{key}"

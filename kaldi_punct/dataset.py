@@ -56,7 +56,8 @@ class Tally:
         lost = 100.0 * self.n_marks_lost / max(self.n_marks, 1)
         return (
             f"{self.n_conversations} conversations, {self.n_words} words, {self.n_marks} marks "
-            f"({self.n_marks_lost} lost in projection, {lost:.1f} %), {self.n_without_reference} utterances without reference"
+            f"({self.n_marks_lost} lost in projection, {lost:.1f} %), "
+            f"{self.n_without_reference} utterances without reference"
         )
 
 
@@ -72,7 +73,7 @@ def read_conversations(
     """The labelled conversations of a punctuated data directory.
 
     Args:
-        data_dir: one with ``text_punct``; where its words differ from the CTM's or ``text``'s, the reference is projected.
+        data_dir: one with ``text_punct``; where its words differ from the CTM's or ``text``'s, it is projected.
         table: pieces of words.
         labels: marks, and how the reference's map onto them.
         max_words: take whole conversations, in an order drawn by ``seed``, until they hold this many words; 0: all.
@@ -84,7 +85,7 @@ def read_conversations(
     """
     if not data_dir.text_punct:
         raise FormatError(f"{data_dir.path}: expected a table text_punct ('<utt-id> Hello, how are you?'), got none")
-    conversations = list(data_dir.conversations()) if not max_words else _draw(data_dir, max_words, seed)
+    conversations = list(data_dir.conversations()) if not max_words else _draw(data_dir, seed)
     out: list[LabelledConversation] = []
     tally = Tally()
     for conversation in conversations:
@@ -131,9 +132,16 @@ class EpochExamples:
     """
 
     def __init__(
-        self, conversations: Sequence[LabelledConversation], repeats: Sequence[int], table: PieceTable, config: DataConfig,
-        *, seed: int, epoch: int, batch_pieces: int,
-    ) -> None:  # fmt: skip
+        self,
+        conversations: Sequence[LabelledConversation],
+        repeats: Sequence[int],
+        table: PieceTable,
+        config: DataConfig,
+        *,
+        seed: int,
+        epoch: int,
+        batch_pieces: int,
+    ) -> None:
         self._conversations, self._table, self._config = conversations, table, config
         self._seed, self._epoch = seed, epoch
         rng = np.random.default_rng([seed, epoch])
@@ -156,7 +164,10 @@ class EpochExamples:
     def batches(self, first: int = 0) -> Iterator[list[Example]]:
         """Batches from the ``first`` on."""
         for i in range(first, len(self._batches)):
-            yield [self._build(cut, np.random.default_rng([self._seed, self._epoch, i, j])) for j, cut in enumerate(self._batches[i])]
+            yield [
+                self._build(cut, np.random.default_rng([self._seed, self._epoch, i, j]))
+                for j, cut in enumerate(self._batches[i])
+            ]
 
     def _n_pieces(self, cut: Cut) -> int:
         pieces = self._conversations[cut.conversation].track.pieces
@@ -169,8 +180,16 @@ class EpochExamples:
         for targets in (marks, cases):
             targets[: cut.mask_left] = IGNORE
             targets[len(targets) - cut.mask_right :] = IGNORE
-        example = cut_example(conversation.track, cut.start, cut.stop, self._table, self._config.max_pieces,
-                              self._config.left_context_s, marks, cases)  # fmt: skip
+        example = cut_example(
+            conversation.track,
+            cut.start,
+            cut.stop,
+            self._table,
+            self._config.max_pieces,
+            self._config.left_context_s,
+            marks,
+            cases,
+        )
         return hide(example, self._config, rng)
 
 
@@ -180,9 +199,16 @@ def hide(example: Example, config: DataConfig, rng: np.random.Generator) -> Exam
     Sound goes with the times: without them no frame belongs to a word.
     """
     times, confidence, speakers, sound = rng.random(4) < (
-        config.hide_times_prob, config.hide_confidence_prob, config.hide_speakers_prob, config.hide_audio_prob
-    )  # fmt: skip
-    columns = [*(TIME_COLUMNS if times else ()), *(CONFIDENCE_COLUMNS if confidence else ()), *(SPEAKER_COLUMNS if speakers else ())]
+        config.hide_times_prob,
+        config.hide_confidence_prob,
+        config.hide_speakers_prob,
+        config.hide_audio_prob,
+    )
+    columns = [
+        *(TIME_COLUMNS if times else ()),
+        *(CONFIDENCE_COLUMNS if confidence else ()),
+        *(SPEAKER_COLUMNS if speakers else ()),
+    ]
     timing = example.timing.copy()
     timing[:, columns] = 0
     if times or sound:
@@ -190,16 +216,20 @@ def hide(example: Example, config: DataConfig, rng: np.random.Generator) -> Exam
     return replace(example, timing=timing)
 
 
-def _draw(data_dir: DataDir, max_words: int, seed: int) -> list[Conversation]:
+def _draw(data_dir: DataDir, seed: int) -> list[Conversation]:
     conversations = list(data_dir.conversations())
     order = np.random.default_rng(seed).permutation(len(conversations))
     return [conversations[i] for i in order]
 
 
 def _label_conversation(
-    conversation: Conversation, text_punct: Mapping[str, str], table: PieceTable, labels: LabelSet, tally: Tally,
+    conversation: Conversation,
+    text_punct: Mapping[str, str],
+    table: PieceTable,
+    labels: LabelSet,
+    tally: Tally,
     read_sound: SoundReader | None,
-) -> LabelledConversation | None:  # fmt: skip
+) -> LabelledConversation | None:
     words: list[Word] = []
     targets: list[LabelledWord] = []
     for utterance in conversation.utterances:
@@ -208,7 +238,7 @@ def _label_conversation(
             tally.n_without_reference += 1
             labelled = [LabelledWord(w.word, None, None) for w in utterance.words]
         else:
-            labelled = _label_utterance(utterance, split(reference, labels), tally)
+            labelled = list(_label_utterance(utterance, split(reference, labels), tally))
         for word, target in zip(utterance.words, labelled, strict=True):
             if is_word(word.word):
                 words.append(word)
@@ -232,7 +262,9 @@ def _label_utterance(utterance: Utterance, reference: list[LabelledWord], tally:
     return projection.words
 
 
-def _cut_conversation(i: int, conversation: LabelledConversation, config: DataConfig, rng: np.random.Generator) -> list[Cut]:
+def _cut_conversation(
+    i: int, conversation: LabelledConversation, config: DataConfig, rng: np.random.Generator
+) -> list[Cut]:
     """Windows over a conversation: most are full ones, some a few sentences or a ragged piece of one."""
     n_words = len(conversation.marks)
     pieces = conversation.track.pieces
@@ -263,7 +295,11 @@ def _crop(conversation: LabelledConversation, position: int, stop: int, rng: np.
     wanted = int(rng.integers(3, 61))
     if rng.random() < 1 / 3:
         return position, min(position + wanted, stop)
-    ends = [j + 1 for j in range(position, stop) if (conversation.labels[j].mark or "") in FINAL_MARKS and conversation.labels[j].mark]
+    ends = [
+        j + 1
+        for j in range(position, stop)
+        if (conversation.labels[j].mark or "") in FINAL_MARKS and conversation.labels[j].mark
+    ]
     if len(ends) < 2 and position > 0:
         return position, min(position + wanted, stop)
     start = position if position == 0 or conversation.labels[position - 1].mark in FINAL_MARKS else ends[0]
@@ -273,7 +309,9 @@ def _crop(conversation: LabelledConversation, position: int, stop: int, rng: np.
     return start, next((e for e in later if e - start >= wanted), later[-1])
 
 
-def _bucket(cuts: Sequence[Cut], lengths: Sequence[int], batch_pieces: int, rng: np.random.Generator) -> list[list[Cut]]:
+def _bucket(
+    cuts: Sequence[Cut], lengths: Sequence[int], batch_pieces: int, rng: np.random.Generator
+) -> list[list[Cut]]:
     """Batches of like lengths within the padded budget, in random order."""
     order = np.argsort(np.asarray(lengths) + rng.uniform(0, 4, len(lengths)), kind="stable")
     batches: list[list[Cut]] = []

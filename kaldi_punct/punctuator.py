@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -18,9 +17,9 @@ from kaldi_punct.features import FRAME_SHIFT_S, compute
 from kaldi_punct.kaldi.data_dir import DataDir
 from kaldi_punct.labels import FINAL_MARKS, is_word, write_case
 from kaldi_punct.models.muse import to_inputs
-from kaldi_punct.projection import align
+from kaldi_punct.nbest import fuse, posteriors
 from kaldi_punct.types import Audio, Case, Hypothesis, Punctuated, PunctuatedWord, Sentence, Utterance, Word, to_words
-from kaldi_punct.windows import Sound, Track, Window, build_track, cut_example, cut_windows
+from kaldi_punct.windows import Sound, Window, build_track, cut_example, cut_windows
 
 BATCH_PIECES = 4096  # padded pieces of one forward pass
 
@@ -66,7 +65,7 @@ class Strand:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What is to be computed for one answer: ``infer`` takes the examples, in order, and ``finish`` their probabilities."""
+    """What is to be computed for one answer: ``infer`` takes the examples, ``finish`` their probabilities, in order."""
 
     strands: tuple[Strand, ...]
     examples: tuple[Example, ...]
@@ -93,9 +92,13 @@ class Punctuator:
         self._table = checkpoint.piece_table()
         self._lexicon = checkpoint.case_lexicon
         self.info = ModelInfo(
-            checkpoint.name, checkpoint.version, self._config.language, tuple(self._config.marks),
-            self._config.acoustic != "none", self._config.timing,
-        )  # fmt: skip
+            checkpoint.name,
+            checkpoint.version,
+            self._config.language,
+            tuple(self._config.marks),
+            self._config.acoustic != "none",
+            self._config.timing,
+        )
 
     def __call__(
         self,
@@ -118,8 +121,9 @@ class Punctuator:
             capitalization: False leaves the words as they came.
         """
         plan = self.plan(to_words(words), left_context=to_words(left_context), audio=audio)
-        return self.finish(plan, self._infer_all(plan.examples), utt_id=utt_id, punctuation=punctuation,
-                           capitalization=capitalization)  # fmt: skip
+        return self.finish(
+            plan, self._infer_all(plan.examples), utt_id=utt_id, punctuation=punctuation, capitalization=capitalization
+        )
 
     def fuse(
         self,
@@ -131,7 +135,9 @@ class Punctuator:
         utt_id: str = "",
     ) -> Punctuated:
         """The best hypothesis with marks that all of them agree on, weighed by their posteriors."""
-        plan = self.plan_fused(hypotheses, acoustic_scale=acoustic_scale, left_context=to_words(left_context), audio=audio)
+        plan = self.plan_fused(
+            hypotheses, acoustic_scale=acoustic_scale, left_context=to_words(left_context), audio=audio
+        )
         return self.finish(plan, self._infer_all(plan.examples), utt_id=utt_id)
 
     def stream(self, data_dir: DataDir) -> Iterator[Punctuated]:
@@ -181,7 +187,13 @@ class Punctuator:
         return [Probs(marks[b, : e.n_words], cases[b, : e.n_words]) for b, e in enumerate(examples)]
 
     def finish(
-        self, plan: Plan, probs: Sequence[Probs], *, utt_id: str = "", punctuation: bool = True, capitalization: bool = True
+        self,
+        plan: Plan,
+        probs: Sequence[Probs],
+        *,
+        utt_id: str = "",
+        punctuation: bool = True,
+        capitalization: bool = True,
     ) -> Punctuated:
         """The answer of a plan whose examples have been inferred.
 
@@ -208,18 +220,23 @@ class Punctuator:
         real = tuple(i for i, w in enumerate(words) if is_word(w.word))
         left = [w for w in left_context if is_word(w.word)][-self._window.max_pieces :] if real else []
         track = build_track([*left, *(words[i] for i in real)], self._table, sound)
-        windows = tuple(cut_windows([len(p) for p in track.pieces], self._window.max_pieces, self._window.margin_words)) if real else ()
+        windows = (
+            tuple(cut_windows([len(p) for p in track.pieces], self._window.max_pieces, self._window.margin_words))
+            if real
+            else ()
+        )
         # Windows that answer nothing but left context are not computed.
         windows = tuple(w for w in windows if w.last >= len(left))
-        examples = [cut_example(track, w.start, w.stop, self._table, self._window.max_pieces, self._window.left_context_s) for w in windows]
+        examples = [
+            cut_example(track, w.start, w.stop, self._table, self._window.max_pieces, self._window.left_context_s)
+            for w in windows
+        ]
         return Strand(tuple(words), real, len(left), windows, weight), examples
 
     def _infer_all(self, examples: Sequence[Example]) -> list[Probs]:
         return infer_by_budget(self, examples)
 
-    def _merge(
-        self, plan: Plan, probs: Sequence[Probs]
-    ) -> tuple[NDArray[np.float32], NDArray[np.float32], str]:
+    def _merge(self, plan: Plan, probs: Sequence[Probs]) -> tuple[NDArray[np.float32], NDArray[np.float32], str]:
         """(mark probabilities, case probabilities) of the first strand's real words, and the mark just before them."""
         parts = []
         taken = 0
@@ -233,7 +250,8 @@ class Punctuator:
             # The window of the first answered word saw the last word of context too.
             lead = self._mark_before(plan.strands[0], probs)
         if len(plan.strands) > 1:
-            marks, cases = _fuse(plan.strands, parts)
+            tokens = [[s.words[i].word for i in s.real] for s in plan.strands]
+            marks, cases = fuse(tokens, [s.weight for s in plan.strands], parts)
         return marks, cases, lead
 
     def _mark_before(self, strand: Strand, probs: Sequence[Probs]) -> str:
@@ -243,7 +261,13 @@ class Punctuator:
         return ""
 
     def _write(
-        self, strand: Strand, marks: NDArray[np.float32], cases: NDArray[np.float32], lead: str, punctuation: bool, capitalization: bool
+        self,
+        strand: Strand,
+        marks: NDArray[np.float32],
+        cases: NDArray[np.float32],
+        lead: str,
+        punctuation: bool,
+        capitalization: bool,
     ) -> list[PunctuatedWord]:
         out = [PunctuatedWord(w, w.word, "", None, 1.0, 1.0) for w in strand.words]
         before = lead
@@ -258,8 +282,15 @@ class Punctuator:
             mark = self.info.marks[mark_index] if punctuation else ""
             case = Case(case_index) if capitalization else None
             written = write_case(word.word, case, self._lexicon)
-            out[i] = PunctuatedWord(word, attach(written, mark), mark, case, float(marks[k][mark_index]),
-                                    float(cases[k][case_index]), tuple(marks[k].tolist()))  # fmt: skip
+            out[i] = PunctuatedWord(
+                word,
+                attach(written, mark),
+                mark,
+                case,
+                float(marks[k][mark_index]),
+                float(cases[k][case_index]),
+                tuple(marks[k].tolist()),
+            )
         return out
 
 
@@ -289,7 +320,9 @@ def punctuate_conversation(
     return out
 
 
-def infer_by_budget(punctuator: Punctuator, examples: Sequence[Example], batch_pieces: int = BATCH_PIECES) -> list[Probs]:
+def infer_by_budget(
+    punctuator: Punctuator, examples: Sequence[Example], batch_pieces: int = BATCH_PIECES
+) -> list[Probs]:
     """Probabilities of any number of examples, batches of like lengths within a padded budget; order kept."""
     order = sorted(range(len(examples)), key=lambda i: examples[i].n_pieces)
     out: list[Probs | None] = [None] * len(examples)
@@ -311,12 +344,19 @@ def find_sentences(words: Sequence[PunctuatedWord]) -> tuple[Sentence, ...]:
     out: list[Sentence] = []
     first = 0
     for i, word in enumerate(words):
-        if word.mark in FINAL_MARKS and word.mark or i + 1 == len(words):
+        if (word.mark in FINAL_MARKS and word.mark) or i + 1 == len(words):
             part = words[first : i + 1]
             timed = [w.word for w in part if w.word.start_s is not None]
-            out.append(Sentence(" ".join(w.written for w in part), first, len(part),
-                                timed[0].start_s if timed else None, timed[-1].end_s if timed else None,
-                                part[0].word.spk_id))  # fmt: skip
+            out.append(
+                Sentence(
+                    " ".join(w.written for w in part),
+                    first,
+                    len(part),
+                    timed[0].start_s if timed else None,
+                    timed[-1].end_s if timed else None,
+                    part[0].word.spk_id,
+                )
+            )
             first = i + 1
     return tuple(out)
 
@@ -324,22 +364,6 @@ def find_sentences(words: Sequence[PunctuatedWord]) -> tuple[Sentence, ...]:
 def assemble(utt_id: str, words: Sequence[PunctuatedWord], plan: Plan) -> Punctuated:
     """The answer's record."""
     return Punctuated(utt_id, tuple(words), find_sentences(words), plan.used_times, plan.used_audio, len(plan.strands))
-
-
-def posteriors(hypotheses: Sequence[Hypothesis], acoustic_scale: float | None) -> list[float]:
-    """Weights of hypotheses, summing to 1: their posteriors, else from their costs, else equal."""
-    n = len(hypotheses)
-    if all(h.posterior is not None for h in hypotheses):
-        given = [float(h.posterior or 0.0) for h in hypotheses]
-        total = sum(given)
-        return [p / total for p in given] if total > 0 else [1.0 / n] * n
-    if all(h.graph_cost is not None and h.acoustic_cost is not None for h in hypotheses):
-        scale = 1.0 if acoustic_scale is None else acoustic_scale
-        costs = [(h.graph_cost or 0.0) + scale * (h.acoustic_cost or 0.0) for h in hypotheses]
-        best = min(costs)
-        weights = [math.exp(best - c) for c in costs]
-        return [w / sum(weights) for w in weights]
-    return [1.0 / n] * n
 
 
 def _plan(strands: Sequence[Strand], examples: Sequence[Example]) -> Plan:
@@ -358,38 +382,3 @@ def _stitch(strand: Strand, probs: Sequence[Probs], n_marks: int) -> tuple[NDArr
         marks[window.first : window.last] = p.marks[part]
         cases[window.first : window.last] = p.cases[part]
     return marks[strand.n_left :], cases[strand.n_left :]
-
-
-def _fuse(
-    strands: Sequence[Strand], parts: Sequence[tuple[NDArray[np.float32], NDArray[np.float32]]]
-) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-    """Carries each hypothesis' probabilities onto the first's words and averages them by weight."""
-    best = strands[0]
-    tokens = [best.words[i].word for i in best.real]
-    marks = parts[0][0] * strands[0].weight
-    cases = parts[0][1] * strands[0].weight
-    mark_weights = np.full(len(tokens), strands[0].weight, np.float32)
-    for strand, (m, c) in zip(strands[1:], parts[1:], strict=True):
-        pairs = align(tokens, [strand.words[i].word for i in strand.real])
-        for k, run in _runs(pairs):
-            # Several words of this hypothesis may stand in one slot of the best one's: the likeliest mark among them counts.
-            slot = min(run, key=lambda j: float(m[j][0]))
-            marks[k] += strand.weight * m[slot]
-            cases[k] += strand.weight * c[run[0]]
-            mark_weights[k] += strand.weight
-    return marks / mark_weights[:, None], cases / mark_weights[:, None]
-
-
-def _runs(pairs: Iterable[tuple[int | None, int | None]]) -> list[tuple[int, list[int]]]:
-    """(word of the best hypothesis, [the word aligned to it and those inserted after it])."""
-    out: list[tuple[int, list[int]]] = []
-    open_run: list[int] | None = None
-    for k, j in pairs:
-        if k is not None and j is not None:
-            open_run = [j]
-            out.append((k, open_run))
-        elif k is not None:
-            open_run = None
-        elif open_run is not None and j is not None:
-            open_run.append(j)
-    return out

@@ -27,8 +27,8 @@ _CHAR_UNIT_S = 0.05
 def timing_features(words: Sequence[Word]) -> NDArray[np.float32]:
     """The timing features of words in order.
 
-    Values first, then their known-bits: an unknown value is 0 with its bit 0. The pause before a word is the silence since
-    the word before (unknown at the first word); a speaker change is 1 where the next word is another speaker's.
+    Values first, then their known-bits: an unknown value is 0 with its bit 0. The pause before a word is the silence
+    since the word before (unknown at the first word); a speaker change is 1 where the next word is another speaker's.
 
     Args:
         words: consecutive words of one conversation, without tokens that are not words.

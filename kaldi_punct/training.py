@@ -68,8 +68,8 @@ def train(
     A run that was stopped goes on from its last checkpoint, to the same weights (on a CPU, bit for bit).
 
     Args:
-        train_dirs: punctuated Kaldi data directories (``text_punct``; ``ctm``, ``segments``, ``utt2spk``, ``wav.scp`` where
-            there are any).
+        train_dirs: punctuated Kaldi data directories (``text_punct``; ``ctm``, ``segments``, ``utt2spk``, ``wav.scp``
+            where there are any).
         dev_dirs: the same, scored after each epoch; the best mean of their micro F1 decides.
         exp_dir: made if missing.
         config: options; None for the defaults.
@@ -129,7 +129,13 @@ class _Run:
     def _train_epoch(self, examples: EpochExamples, n_steps: int) -> None:
         options = self.config.train
         self.model.train()
-        bar = tqdm(total=len(examples), initial=self.state.batch, unit="batch", mininterval=5.0, desc=f"epoch {self.state.epoch}")
+        bar = tqdm(
+            total=len(examples),
+            initial=self.state.batch,
+            unit="batch",
+            mininterval=5.0,
+            desc=f"epoch {self.state.epoch}",
+        )
         n_words, since = 0, time.perf_counter()
         for batch in examples.batches(self.state.batch):
             if self.state.step >= n_steps:
@@ -150,12 +156,17 @@ class _Run:
 
     def _step(self, batch: Sequence[Example]) -> float:
         padded = collate(batch)
-        assert padded.marks is not None and padded.cases is not None, "Training examples have targets. This is a bug."
+        assert padded.marks is not None, "Training examples have targets. This is a bug."
+        assert padded.cases is not None, "Training examples have targets. This is a bug."
         device = self.accelerator.device
         with self.accelerator.autocast():
             logits: Logits = self.model(to_inputs(padded, device))
-            loss = label_loss(logits, torch.as_tensor(padded.marks).to(device), torch.as_tensor(padded.cases).to(device),
-                              self.config.train.case_weight)  # fmt: skip
+            loss = label_loss(
+                logits,
+                torch.as_tensor(padded.marks).to(device),
+                torch.as_tensor(padded.cases).to(device),
+                self.config.train.case_weight,
+            )
         value = float(loss.detach())
         if not math.isfinite(value):
             raise KaldiPunctError(
@@ -204,8 +215,15 @@ class _Run:
         """The model and, last, the state that makes it a checkpoint: both replaced as wholes."""
         checkpoints.save(self.checkpoint, self.last_dir)
         tmp = self.last_dir / "state.pt.tmp"
-        torch.save({"state": asdict(self.state), "optimizer": self.optimizer.state_dict(),
-                    "weights": self.checkpoint.model.state_dict(), "torch_rng": torch.get_rng_state()}, tmp)  # fmt: skip
+        torch.save(
+            {
+                "state": asdict(self.state),
+                "optimizer": self.optimizer.state_dict(),
+                "weights": self.checkpoint.model.state_dict(),
+                "torch_rng": torch.get_rng_state(),
+            },
+            tmp,
+        )
         os.replace(tmp, self.last_dir / "state.pt")
 
     def _restore(self) -> None:
@@ -224,14 +242,23 @@ class _Run:
 
     def _epoch_examples(self, epoch: int) -> EpochExamples:
         options = self.config.train
-        return EpochExamples(self.train_set, self.repeats, self.checkpoint.piece_table(), self.config.data,
-                             seed=options.seed, epoch=epoch, batch_pieces=options.batch_pieces)  # fmt: skip
+        return EpochExamples(
+            self.train_set,
+            self.repeats,
+            self.checkpoint.piece_table(),
+            self.config.data,
+            seed=options.seed,
+            epoch=epoch,
+            batch_pieces=options.batch_pieces,
+        )
 
     def _read_train(self, train_dirs: list[Path]) -> tuple[list[LabelledConversation], list[int]]:
         options = self.config.train
         for name, values in (("repeats", options.repeats), ("max_words", options.max_words)):
             if values and len(values) != len(train_dirs):
-                raise ConfigError(f"train.{name}: expected {len(train_dirs)} values, one for each training set, got {len(values)}")
+                raise ConfigError(
+                    f"train.{name}: expected {len(train_dirs)} values, one for each training set, got {len(values)}"
+                )
         conversations: list[LabelledConversation] = []
         repeats: list[int] = []
         for i, directory in enumerate(train_dirs):
@@ -242,9 +269,13 @@ class _Run:
 
     def _read(self, directory: Path, max_words: int) -> list[LabelledConversation]:
         conversations, tally = read_conversations(
-            DataDir(directory), self.checkpoint.piece_table(), self.labels, max_words=max_words, seed=self.config.train.seed,
+            DataDir(directory),
+            self.checkpoint.piece_table(),
+            self.labels,
+            max_words=max_words,
+            seed=self.config.train.seed,
             read_sound=sound_reader(DataDir(directory), self.config),
-        )  # fmt: skip
+        )
         log.info("%s: %s", directory, tally)
         return conversations
 
@@ -295,7 +326,9 @@ def score_conversations(
     return score_marks(reference_marks, hyp_marks, reference_cases, hyp_cases, labels=labels)
 
 
-def label_track(punctuator: Punctuator, conversation: LabelledConversation, table: Any, window: Any) -> tuple[list[int], list[int]]:
+def label_track(
+    punctuator: Punctuator, conversation: LabelledConversation, table: Any, window: Any
+) -> tuple[list[int], list[int]]:
     """(mark, case) class of each word of a conversation."""
     track = conversation.track
     windows = cut_windows([len(p) for p in track.pieces], window.max_pieces, window.margin_words)

@@ -65,7 +65,8 @@ class Utterance:
     Attributes:
         utt_id: its key in Kaldi's tables.
         words: its words in order, times on the recording's clock where they are known.
-        rec_id: the recording it is cut from; None if unknown. Utterances of one recording and channel are one conversation.
+        rec_id: the recording it is cut from; None if unknown. Utterances of one recording and channel are one
+            conversation.
         channel: the channel of the recording, as the CTM writes it.
         start_s: where the segment begins in the recording, seconds.
         end_s: where it ends.

@@ -1,4 +1,4 @@
-"""A conversation's words as arrays (a Track), and the windows that are cut from it, in training and at inference alike."""
+"""A conversation's words as arrays (a Track), and the windows cut from it, in training and at inference alike."""
 
 from __future__ import annotations
 
@@ -94,7 +94,6 @@ def _step_back(n_pieces: Sequence[int], first: int, margin_words: int, budget: i
         start -= 1
         used += n_pieces[start]
     return start
-
 
 
 def build_track(words: Sequence[Word], table: PieceTable, sound: Sound | None = None) -> Track:

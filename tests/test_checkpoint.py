@@ -13,7 +13,7 @@ from kaldi_punct import checkpoint
 from kaldi_punct.errors import CheckpointError
 from kaldi_punct.punctuator import Punctuator
 
-WORDS = "so what do you think of it".split()
+WORDS = ["so", "what", "do", "you", "think", "of", "it"]
 
 
 @pytest.fixture
@@ -36,13 +36,16 @@ def test_eight_bits_are_close_and_smaller() -> None:
     torch.manual_seed(1)
     state = {"w": torch.randn(256, 128), "conv": torch.randn(64, 32, 9), "b": torch.randn(256), "n": torch.tensor(3)}
     stored = checkpoint.quantise_state(state)
-    assert stored["w"].dtype == torch.int8 and stored["conv"].dtype == torch.int8 and stored["b"].dtype == torch.float32
+    assert stored["w"].dtype == torch.int8
+    assert stored["conv"].dtype == torch.int8
+    assert stored["b"].dtype == torch.float32
     back = checkpoint.dequantise_state(stored)
     assert back.keys() == state.keys()
     for key in ("w", "conv"):
         worst = state[key].abs().flatten(1).amax(1) / 127 / 2 + 1e-7
         assert bool(((back[key] - state[key]).abs().flatten(1).amax(1) <= worst).all())
-    assert torch.equal(back["b"], state["b"]) and torch.equal(back["n"], state["n"])
+    assert torch.equal(back["b"], state["b"])
+    assert torch.equal(back["n"], state["n"])
 
 
 def test_an_eight_bit_directory_loads(tiny_model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -57,7 +60,9 @@ def test_an_eight_bit_directory_loads(tiny_model: Path, tmp_path: Path, monkeypa
 
 
 def test_nothing_of_that_name() -> None:
-    with pytest.raises(CheckpointError, match="nonesuch: expected a model directory, 'hub:ORG/NAME' or a built-in model"):
+    with pytest.raises(
+        CheckpointError, match="nonesuch: expected a model directory, 'hub:ORG/NAME' or a built-in model"
+    ):
         checkpoint.load("nonesuch")
 
 
@@ -68,7 +73,9 @@ def test_a_directory_that_is_no_model(tmp_path: Path) -> None:
 
 def test_a_model_of_something_else(broken: Path) -> None:
     (broken / "config.json").write_text(json.dumps({"model_type": "bert"}))
-    with pytest.raises(CheckpointError, match=r"expected format 'kaldi_punct/1', got None; a model directory comes from"):
+    with pytest.raises(
+        CheckpointError, match=r"expected format 'kaldi_punct/1', got None; a model directory comes from"
+    ):
         checkpoint.load(broken)
 
 
@@ -98,7 +105,8 @@ def test_a_missing_file(broken: Path, name: str, message: str) -> None:
     (broken / name).unlink()
     with pytest.raises(CheckpointError) as e:
         checkpoint.load(broken)
-    assert message in str(e.value) and name in str(e.value)
+    assert message in str(e.value)
+    assert name in str(e.value)
 
 
 def test_weights_cut_short(broken: Path) -> None:
@@ -124,7 +132,9 @@ def test_the_hub_is_asked_and_its_absence_told(monkeypatch: pytest.MonkeyPatch, 
         raise LocalEntryNotFoundError(f"no {name} here")
 
     monkeypatch.setattr(huggingface_hub, "snapshot_download", offline)
-    with pytest.raises(CheckpointError, match="hub:org/name: expected a model on the Hugging Face hub, got: no org/name here"):
+    with pytest.raises(
+        CheckpointError, match="hub:org/name: expected a model on the Hugging Face hub, got: no org/name here"
+    ):
         checkpoint.load("hub:org/name")
-    monkeypatch.setattr(huggingface_hub, "snapshot_download", lambda name: str(tiny_model))
+    monkeypatch.setattr(huggingface_hub, "snapshot_download", lambda _: str(tiny_model))
     assert checkpoint.load("hub:org/name").name == "tiny"

@@ -14,7 +14,12 @@ def test_yaml_then_overrides(tmp_path: Path) -> None:
     path = tmp_path / "c.yaml"
     path.write_text("model: {timing: false}\ntrain: {seed: 3, peak_lr: 1.0e-4}\n")
     config = Config.load(str(path), ["train.seed=5", "data.max_pieces=64"])
-    assert (config.model.timing, config.train.seed, config.train.peak_lr, config.data.max_pieces) == (False, 5, 1e-4, 64)
+    assert (config.model.timing, config.train.seed, config.train.peak_lr, config.data.max_pieces) == (
+        False,
+        5,
+        1e-4,
+        64,
+    )
 
 
 def test_dump_loads_to_the_same(tmp_path: Path) -> None:
@@ -56,5 +61,5 @@ def test_missing_file(tmp_path: Path) -> None:
 
 
 def test_a_checkpoint_from_a_newer_version_says_so() -> None:
-    with pytest.raises(ConfigError, match="unknown key 'gate'.*newer kaldi_punct"):
+    with pytest.raises(ConfigError, match=r"unknown key 'gate'.*newer kaldi_punct"):
         model_config_from_dict({"gate": True}, "config.json")

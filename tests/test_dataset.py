@@ -44,13 +44,17 @@ def test_the_reference_is_projected_onto_the_decoders_words(table: PieceTable, t
     conversation = conversations[0]
     assert [w.word for w in conversation.labels] == ["harbor", "lights", "ok"]
     assert [LABELS.marks[m] for m in conversation.marks] == ["", "?", "."]
-    assert tally.n_marks == 3 and tally.n_marks_lost == 1
+    assert tally.n_marks == 3
+    assert tally.n_marks_lost == 1
     assert "1 lost in projection, 33.3 %" in str(tally)
 
 
 def test_segments_of_a_recording_are_one_conversation(table: PieceTable, tmp_path: Path) -> None:
     data = write(
-        tmp_path / "d", text_punct="r-1 Hello there,\nr-2 my friend.\n", segments="r-1 r 0.0 1.0\nr-2 r 1.0 2.0\n", utt2spk="r-1 r\nr-2 r\n"
+        tmp_path / "d",
+        text_punct="r-1 Hello there,\nr-2 my friend.\n",
+        segments="r-1 r 0.0 1.0\nr-2 r 1.0 2.0\n",
+        utt2spk="r-1 r\nr-2 r\n",
     )
     conversations, _ = read_conversations(data, table, LABELS)
     assert [[w.word for w in c.labels] for c in conversations] == [["hello", "there", "my", "friend"]]
@@ -58,7 +62,10 @@ def test_segments_of_a_recording_are_one_conversation(table: PieceTable, tmp_pat
 
 def test_an_utterance_without_reference_is_context_and_counted(table: PieceTable, tmp_path: Path) -> None:
     data = write(
-        tmp_path / "d", text_punct="r-1 Hello.\n", text="r-1 hello\nr-2 you\n", segments="r-1 r 0.0 1.0\nr-2 r 1.0 2.0\n"
+        tmp_path / "d",
+        text_punct="r-1 Hello.\n",
+        text="r-1 hello\nr-2 you\n",
+        segments="r-1 r 0.0 1.0\nr-2 r 1.0 2.0\n",
     )
     conversations, tally = read_conversations(data, table, LABELS)
     assert conversations[0].marks.tolist() == [2, IGNORE]
@@ -79,11 +86,14 @@ def test_epochs_are_reproducible_and_can_be_entered_anywhere(table: PieceTable, 
 
     def epoch(number: int, seed: int = 1, repeats: int = 1) -> EpochExamples:
         config = DataConfig(max_pieces=16, mask_words=1)
-        return EpochExamples(conversations, [repeats] * len(conversations), table, config, seed=seed, epoch=number, batch_pieces=48)
+        return EpochExamples(
+            conversations, [repeats] * len(conversations), table, config, seed=seed, epoch=number, batch_pieces=48
+        )
 
     first = [[e.timing for e in b] for b in epoch(0).batches()]
     later = [[e.timing for e in b] for b in epoch(0).batches(2)]
-    assert len(first) == len(epoch(0)) and len(later) == len(first) - 2
+    assert len(first) == len(epoch(0))
+    assert len(later) == len(first) - 2
     assert all(np.array_equal(x, y) for a, b in zip(first[2:], later, strict=True) for x, y in zip(a, b, strict=True))
     assert [b[0].n_pieces for b in epoch(0).batches()] != [b[0].n_pieces for b in epoch(1).batches()]
     assert len(epoch(0, repeats=3)) > 2 * len(epoch(0))

@@ -23,8 +23,16 @@ Build = Callable[..., Muse]
 @pytest.fixture
 def build() -> Build:
     def make(**options: object) -> Muse:
-        encoder = BertConfig(vocab_size=50, hidden_size=16, num_hidden_layers=2, num_attention_heads=2, intermediate_size=32,
-                             max_position_embeddings=64, hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0)  # fmt: skip
+        encoder = BertConfig(
+            vocab_size=50,
+            hidden_size=16,
+            num_hidden_layers=2,
+            num_attention_heads=2,
+            intermediate_size=32,
+            max_position_embeddings=64,
+            hidden_dropout_prob=0.0,
+            attention_probs_dropout_prob=0.0,
+        )
         torch.manual_seed(3)
         model = Muse(ModelConfig(n_layers=2, timing_dim=8, lstm_dim=12, **options), encoder).eval()  # type: ignore[arg-type]
         if model.timing_to_pieces is not None:
@@ -43,8 +51,12 @@ def make_example(n_words: int, seed: int, n_frames: int | None = None) -> Exampl
     if n_frames is None:
         return example
     last = np.sort(rng.integers(0, n_frames, n_words))
-    return dataclasses.replace(example, frames=rng.random((n_frames, 80), np.float32), last_frames=last,
-                               onset_frames=np.minimum(last + 3, n_frames - 1))  # fmt: skip
+    return dataclasses.replace(
+        example,
+        frames=rng.random((n_frames, 80), np.float32),
+        last_frames=last,
+        onset_frames=np.minimum(last + 3, n_frames - 1),
+    )
 
 
 def run(model: Muse, *examples: Example) -> Logits:
@@ -61,7 +73,8 @@ def test_alone_equals_in_a_batch(build: Build, acoustic: str, timing: bool, read
     n_frames = 40 if acoustic != "none" else None
     short, long = make_example(3, 1, n_frames), make_example(9, 2, None if n_frames is None else 90)
     together = run(model, short, long)
-    assert together.marks.shape == (2, 9, 4) and together.cases.shape == (2, 9, 4)
+    assert together.marks.shape == (2, 9, 4)
+    assert together.cases.shape == (2, 9, 4)
     for b, example in enumerate((short, long)):
         alone = run(model, example)
         torch.testing.assert_close(together.marks[b, : example.n_words], alone.marks[0], atol=1e-5, rtol=1e-5)
@@ -88,7 +101,9 @@ def test_the_onset_read_out_is_read_only_where_asked_for(build: Build) -> None:
     example = make_example(5, 1, 60)
     assert example.onset_frames is not None
     other = dataclasses.replace(example, onset_frames=np.zeros_like(example.onset_frames))
-    assert not torch.allclose(run(build(acoustic="melspec"), example).marks, run(build(acoustic="melspec"), other).marks)
+    assert not torch.allclose(
+        run(build(acoustic="melspec"), example).marks, run(build(acoustic="melspec"), other).marks
+    )
     without = build(acoustic="melspec", onset=False)
     assert torch.equal(run(without, example).marks, run(without, other).marks)
 

@@ -22,8 +22,16 @@ from kaldi_punct.kaldi.data_dir import DataDir
 from kaldi_punct.models.muse import Logits
 from kaldi_punct.training import label_loss, parameter_groups, set_learning_rate, train
 
-OPTIONS = ["model.n_layers=2", "model.timing_dim=8", "model.lstm_dim=8", "data.max_pieces=64", "train.batch_pieces=128",
-           "train.peak_lr=0.003", "train.head_lr=0.01", "train.n_threads=1"]  # fmt: skip
+OPTIONS = [
+    "model.n_layers=2",
+    "model.timing_dim=8",
+    "model.lstm_dim=8",
+    "data.max_pieces=64",
+    "train.batch_pieces=128",
+    "train.peak_lr=0.003",
+    "train.head_lr=0.01",
+    "train.n_threads=1",
+]
 
 
 @pytest.fixture(scope="module")
@@ -61,7 +69,10 @@ def test_a_killed_run_goes_on_to_the_same_weights(encoder: Path, data: Path, tmp
     train(data, data, tmp_path / "whole", options(encoder, *more))
     config = tmp_path / "c.yaml"
     config.write_text(options(encoder, *more).dump())
-    script = f"from kaldi_punct import train, Config; train({str(data)!r}, {str(data)!r}, {str(tmp_path / 'cut')!r}, Config.load({str(config)!r}))"
+    script = (
+        f"from kaldi_punct import train, Config; "
+        f"train({str(data)!r}, {str(data)!r}, {str(tmp_path / 'cut')!r}, Config.load({str(config)!r}))"
+    )
     process = subprocess.Popen([sys.executable, "-c", script], env={**os.environ, "PYTHONPATH": os.getcwd()})
     state = tmp_path / "cut" / "last" / "state.pt"
     deadline = time.monotonic() + 120
@@ -83,7 +94,8 @@ def test_a_model_that_hears_trains_and_is_heard(encoder: Path, tmp_path: Path) -
     punctuator = kaldi_punct.load(best)
     assert punctuator.info.hears
     state = load_file(best / "model.safetensors")
-    assert state["acoustic.std"].min() > 0.1 and state["acoustic.mean"].abs().max() > 1.0
+    assert state["acoustic.std"].min() > 0.1
+    assert state["acoustic.mean"].abs().max() > 1.0
 
 
 def test_a_run_with_other_options_is_not_mixed_up(encoder: Path, data: Path, tmp_path: Path) -> None:
@@ -111,7 +123,12 @@ def test_hearing_without_sound(encoder: Path, data: Path, tmp_path: Path) -> Non
 
 def test_a_loss_that_is_not_finite_stops(encoder: Path, data: Path, tmp_path: Path) -> None:
     with pytest.raises(KaldiPunctError, match=r"step \d+: expected a finite loss, got nan; lower train\.peak_lr"):
-        train(data, [], tmp_path / "exp", options(encoder, "train.head_lr=1e30", "train.warmup_share=0.0", "train.n_epochs=4"))
+        train(
+            data,
+            [],
+            tmp_path / "exp",
+            options(encoder, "train.head_lr=1e30", "train.warmup_share=0.0", "train.n_epochs=4"),
+        )
 
 
 def test_more_layers_than_the_encoder_has(encoder: Path, data: Path, tmp_path: Path) -> None:
@@ -120,7 +137,9 @@ def test_more_layers_than_the_encoder_has(encoder: Path, data: Path, tmp_path: P
 
 
 def test_no_such_encoder(data: Path, tmp_path: Path) -> None:
-    with pytest.raises(CheckpointError, match=r"model\.encoder: expected the installed package 'no_such_thing', got none"):
+    with pytest.raises(
+        CheckpointError, match=r"model\.encoder: expected the installed package 'no_such_thing', got none"
+    ):
         train(data, [], tmp_path / "exp", options(Path("package:no_such_thing/model")))
 
 
@@ -139,8 +158,11 @@ def test_learning_rate_rises_and_falls_to_zero() -> None:
     for step in range(101):
         set_learning_rate(optimizer, [1.0], step, 100, 0.1)
         rates.append(optimizer.param_groups[0]["lr"])
-    assert rates[0] == pytest.approx(0.1) and rates[9] == pytest.approx(1.0) and rates[100] == 0.0
-    assert rates[:10] == sorted(rates[:10]) and rates[10:] == sorted(rates[10:], reverse=True)
+    assert rates[0] == pytest.approx(0.1)
+    assert rates[9] == pytest.approx(1.0)
+    assert rates[100] == 0.0
+    assert rates[:10] == sorted(rates[:10])
+    assert rates[10:] == sorted(rates[10:], reverse=True)
 
 
 def test_parameter_groups(encoder: Path) -> None:
@@ -148,4 +170,9 @@ def test_parameter_groups(encoder: Path) -> None:
 
     config = options(encoder)
     groups = parameter_groups(checkpoint.create(config).model, config)
-    assert sorted((g["lr"], g["weight_decay"]) for g in groups) == [(0.003, 0.0), (0.003, 0.01), (0.01, 0.0), (0.01, 0.01)]
+    assert sorted((g["lr"], g["weight_decay"]) for g in groups) == [
+        (0.003, 0.0),
+        (0.003, 0.01),
+        (0.01, 0.0),
+        (0.01, 0.01),
+    ]

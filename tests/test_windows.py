@@ -66,24 +66,30 @@ def test_frames_of_a_window_begin_with_its_left_context(table: PieceTable) -> No
     words = [Word("a", 5.0, 0.2), Word("b", 5.5, 0.2)]
     track = build_track(words, table, Sound(frames, 0.01))
     example = cut_example(track, 0, 2, table, 48, 2.0)
-    assert example.frames is not None and example.last_frames is not None and example.onset_frames is not None
+    assert example.frames is not None
+    assert example.last_frames is not None
+    assert example.onset_frames is not None
     assert example.frames[0, 0] == 300  # 2 s before the first word
     assert example.frames[example.last_frames[0], 0] == 519
     assert example.frames[example.onset_frames[0], 0] == 549
     shorter = cut_example(track, 0, 2, table, 48, 0.5)
-    assert shorter.frames is not None and shorter.frames[0, 0] == 450
+    assert shorter.frames is not None
+    assert shorter.frames[0, 0] == 450
 
 
 def test_audio_that_begins_later_than_the_words_clock(table: PieceTable) -> None:
     frames = np.arange(1000, dtype=np.float32)[:, None]
     track = build_track([Word("a", 5.0, 0.2)], table, Sound(frames, 0.01, start_s=4.0))
     example = cut_example(track, 0, 1, table, 48, 2.0)
-    assert example.frames is not None and example.last_frames is not None
+    assert example.frames is not None
+    assert example.last_frames is not None
     assert example.frames[example.last_frames[0], 0] == 119
 
 
 def test_collate_pads_and_masks() -> None:
-    long = Example(np.array([2, 4, 5, 6, 3]), np.array([1, 3]), np.ones((2, N_TIMING), np.float32), marks=np.array([1, 2]))
+    long = Example(
+        np.array([2, 4, 5, 6, 3]), np.array([1, 3]), np.ones((2, N_TIMING), np.float32), marks=np.array([1, 2])
+    )
     short = Example(np.array([2, 7, 3]), np.array([1]), np.ones((1, N_TIMING), np.float32), marks=np.array([3]))
     batch = collate([long, short])
     assert batch.piece_ids.tolist() == [[2, 4, 5, 6, 3], [2, 7, 3, 0, 0]]
@@ -92,8 +98,10 @@ def test_collate_pads_and_masks() -> None:
     assert batch.first_pieces.tolist() == [[1, 3], [1, 0]]
     assert batch.last_pieces.tolist() == [[2, 3], [1, 0]]
     assert batch.word_mask.tolist() == [[True, True], [True, False]]
-    assert batch.marks is not None and batch.marks.tolist() == [[1, 2], [3, IGNORE]]
-    assert batch.frames is None and batch.last_frames.tolist() == [[-1, -1], [-1, -1]]
+    assert batch.marks is not None
+    assert batch.marks.tolist() == [[1, 2], [3, IGNORE]]
+    assert batch.frames is None
+    assert batch.last_frames.tolist() == [[-1, -1], [-1, -1]]
 
 
 @given(st.lists(st.integers(2, 60), max_size=60), st.integers(60, 400))

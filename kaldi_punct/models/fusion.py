@@ -9,8 +9,8 @@ from torch import Tensor, nn
 class ForcedAlignmentFusion(nn.Module):
     """Frame states -> one vector a word, with a learned vector where nothing was heard.
 
-    The paper reads the state at the word's last frame. ``onset`` reads a second one where the next word begins, so that the
-    pause between them is heard.
+    The paper reads the state at the word's last frame. ``onset`` reads a second one where the next word begins, so that
+    the pause between them is heard.
     """
 
     def __init__(self, width: int, onset: bool) -> None:

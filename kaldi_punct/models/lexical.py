@@ -18,7 +18,9 @@ class LexicalEncoder(nn.Module):
 
     def __init__(self, encoder_config: PreTrainedConfig) -> None:
         super().__init__()
-        self.transformer = AutoModel.from_config(encoder_config, attn_implementation="sdpa")
+        self.transformer: nn.Module = AutoModel.from_config(  # type: ignore[no-untyped-call]
+            encoder_config, attn_implementation="sdpa"
+        )
         _drop_pooler(self.transformer)
         self.width: int = encoder_config.hidden_size
 
@@ -33,7 +35,7 @@ class LexicalEncoder(nn.Module):
         Returns:
             (B, P, D).
         """
-        embedded = self.transformer.get_input_embeddings()(piece_ids)  # (B, P, D)
+        embedded: Tensor = self.transformer.get_input_embeddings()(piece_ids)  # type: ignore[operator]  # (B, P, D)
         if added is not None:
             embedded = embedded + added
         # The transformer wants a mask of its embeddings' dtype or bool; bool keeps the fast attention path.
@@ -69,11 +71,13 @@ def read_encoder_config(name: str, n_layers: int, dropout: float) -> PreTrainedC
         CheckpointError: nothing readable there, or fewer layers than asked for.
     """
     try:
-        config = AutoConfig.from_pretrained(encoder_dir(name))
+        config: PreTrainedConfig = AutoConfig.from_pretrained(encoder_dir(name))
     except (OSError, ValueError) as e:
         raise CheckpointError(f"model.encoder: expected a transformers model at {name!r}, got: {e}") from e
     if config.num_hidden_layers < n_layers:
-        raise CheckpointError(f"model.n_layers: expected at most {config.num_hidden_layers} for {name!r}, got {n_layers}")
+        raise CheckpointError(
+            f"model.n_layers: expected at most {config.num_hidden_layers} for {name!r}, got {n_layers}"
+        )
     config.num_hidden_layers = n_layers
     for key in ("hidden_dropout_prob", "attention_probs_dropout_prob", "dropout", "attention_dropout"):
         if isinstance(getattr(config, key, None), float):
@@ -93,4 +97,4 @@ def load_pretrained(encoder: LexicalEncoder, name: str) -> None:
 def _drop_pooler(transformer: nn.Module) -> None:
     """Sentence poolers have no part in labelling words."""
     if getattr(transformer, "pooler", None) is not None:
-        transformer.pooler = None
+        transformer.pooler = None  # type: ignore[assignment]

@@ -22,8 +22,6 @@ from kaldi_punct.timing import N_TIMING
 from kaldi_punct.types import Case
 
 
-
-
 class Inputs(NamedTuple):
     """A Batch on the model's device; shapes as there."""
 
@@ -57,7 +55,10 @@ class Muse(nn.Module):
         self.timing_to_pieces: nn.Linear | None = None
         if config.timing:
             self.timing = nn.Sequential(
-                nn.Linear(N_TIMING, config.timing_dim), nn.GELU(), nn.Linear(config.timing_dim, config.timing_dim), nn.GELU()
+                nn.Linear(N_TIMING, config.timing_dim),
+                nn.GELU(),
+                nn.Linear(config.timing_dim, config.timing_dim),
+                nn.GELU(),
             )
             # Begins at zero, so that training starts from the pretrained encoder as it is.
             self.timing_to_pieces = nn.Linear(config.timing_dim, width, bias=False)
@@ -119,7 +120,13 @@ def to_inputs(batch: Batch, device: torch.device) -> Inputs:
         return torch.as_tensor(array).to(device)
 
     return Inputs(
-        move(batch.piece_ids), move(batch.piece_mask), move(batch.piece_words), move(batch.first_pieces),
-        move(batch.last_pieces), move(batch.timing), None if batch.frames is None else move(batch.frames),
-        move(batch.last_frames), move(batch.onset_frames),
-    )  # fmt: skip
+        move(batch.piece_ids),
+        move(batch.piece_mask),
+        move(batch.piece_words),
+        move(batch.first_pieces),
+        move(batch.last_pieces),
+        move(batch.timing),
+        None if batch.frames is None else move(batch.frames),
+        move(batch.last_frames),
+        move(batch.onset_frames),
+    )

@@ -4,7 +4,8 @@
 e.g.: local/prepare_data.py podcasts corpora/podcasts/train.turns.tsv.gz data/podcasts_train --max-words 3000000
 
 podcasts    `episode turn speaker text`: one utterance a turn, `reco2utt` says which turns make an episode
-ami         `meeting channel start end word mark`: one utterance a meeting and channel (one channel a person), with a CTM.
+ami         `meeting channel start end word mark`: one utterance a meeting and channel (one channel a person), with a
+            CTM.
             Spelled words `X_M_L_` become XML; words without times begin where the word before ends
             and last 0 s, words that step back begin with the word before (both counted)
 earnings21  a directory with `ctm.gz` and `text_punct.call.gz`: one utterance a call, the CTM as the decoder wrote it
@@ -30,7 +31,9 @@ def main() -> None:
     parser.add_argument("corpus", choices=("podcasts", "ami", "earnings21"))
     parser.add_argument("source", type=Path)
     parser.add_argument("data_dir", type=Path)
-    parser.add_argument("--max-words", type=int, default=0, help="whole episodes, drawn by --seed, up to this many words (podcasts)")
+    parser.add_argument(
+        "--max-words", type=int, default=0, help="whole episodes, drawn by --seed, up to this many words (podcasts)"
+    )
     parser.add_argument("--seed", type=int, default=1)
     args = parser.parse_args()
     logging.basicConfig(level=logging.INFO, format="%(name)s: %(message)s")
@@ -62,10 +65,18 @@ def prepare_podcasts(source: Path, data_dir: Path, max_words: int, seed: int) ->
     write_table(data_dir / "text_punct", texts)
     write_table(data_dir / "utt2spk", speakers)
     write_table(data_dir / "reco2utt", {r: " ".join(u) for r, u in recordings.items()})
-    log.info("%d of %d episodes, %d turns, %d words", len(names), len(episodes), len(texts), sum(t.count(" ") + 1 for t in texts.values()))
+    log.info(
+        "%d of %d episodes, %d turns, %d words",
+        len(names),
+        len(episodes),
+        len(texts),
+        sum(t.count(" ") + 1 for t in texts.values()),
+    )
 
 
-def draw_episodes(names: list[str], episodes: dict[str, list[tuple[str, str, str]]], max_words: int, seed: int) -> list[str]:
+def draw_episodes(
+    names: list[str], episodes: dict[str, list[tuple[str, str, str]]], max_words: int, seed: int
+) -> list[str]:
     drawn, n_words = [], 0
     for i in np.random.default_rng(seed).permutation(len(names)):
         if n_words >= max_words:
@@ -98,8 +109,13 @@ def prepare_ami(source: Path, data_dir: Path) -> None:
     write_table(data_dir / "text_punct", {u: " ".join(w) for u, w in texts.items()})
     with open(data_dir / "ctm", "w", encoding="utf-8") as f:
         f.writelines(line + "\n" for utt_id in sorted(ctm) for line in ctm[utt_id])
-    log.info("%d meeting channels, %d words, %d of them without times, %d moved to the start of the word before",
-             len(texts), sum(map(len, ctm.values())), n_blank, n_back)  # fmt: skip
+    log.info(
+        "%d meeting channels, %d words, %d of them without times, %d moved to the start of the word before",
+        len(texts),
+        sum(map(len, ctm.values())),
+        n_blank,
+        n_back,
+    )
 
 
 def prepare_earnings21(source: Path, data_dir: Path) -> None:

@@ -3,8 +3,8 @@
 
 e.g.: local/prepare_data.py corpora/games data
 
-Makes data/{ref,asr}/{train_a,train_b,dev} to train on and data/{ref,asr}/{score_a,score_b,score_dev} to score, each with
-`wav.scp`, `ctm`, `text_punct`, `utt2spk` and `file_ends` (index of the last reference word of each file that a turn
+Makes data/{ref,asr}/{train_a,train_b,dev} to train on and data/{ref,asr}/{score_a,score_b,score_dev} to
+score, each with `wav.scp`, `ctm`, `text_punct`, `utt2spk` and `file_ends` (index of the last reference word of each file that a turn
 recording was joined from, an integer vector table).
 
 ref  words and times as in the corpus (forced alignment)
@@ -28,8 +28,10 @@ from kaldi_punct.types import Case, Hypothesis
 log = logging.getLogger("prepare_data")
 
 DECODE_DIRS = {
-    "train_a": "chain_b/decode_turns_train_a", "train_b": "chain_a/decode_turns_train_b", "dev": "chain_ab/decode_turns_dev",
-}  # fmt: skip
+    "train_a": "chain_b/decode_turns_train_a",
+    "train_b": "chain_a/decode_turns_train_b",
+    "dev": "chain_ab/decode_turns_dev",
+}
 ACOUSTIC_SCALE, WORD_INS_PENALTY, FRAME_SHIFT_S = 0.1, 0.5, 0.03  # as the corpus' best paths were taken
 
 
@@ -86,17 +88,24 @@ def file_ends(utterances: Path, turns: Path) -> dict[str, list[int]]:
 def ends_unmarked(reference: str, ends: list[int]) -> bool:
     """True if a file ends without a mark though a new sentence follows, or the recording ends so."""
     words = split(reference)
-    return any(not words[i].mark and (i + 1 == len(words) or words[i + 1].case is Case.CAPITALIZED) for i in ends if i < len(words))
+    return any(
+        not words[i].mark and (i + 1 == len(words) or words[i + 1].case is Case.CAPITALIZED)
+        for i in ends
+        if i < len(words)
+    )
 
 
 def decode(corpus: Path, fold: str) -> list[tuple[str, Hypothesis]]:
     directory = corpus / "decode" / DECODE_DIRS[fold]
     lang = corpus / "decode" / "lang" if (corpus / "decode" / "lang").is_dir() else corpus / "lang"
     decoder = load_decoder(
-        words=lang / "words.txt", word_boundary=lang / "phones" / "word_boundary.int",
-        transition_model=directory.parent / "trans.mdl", acoustic_scale=ACOUSTIC_SCALE, frame_shift_s=FRAME_SHIFT_S,
+        words=lang / "words.txt",
+        word_boundary=lang / "phones" / "word_boundary.int",
+        transition_model=directory.parent / "trans.mdl",
+        acoustic_scale=ACOUSTIC_SCALE,
+        frame_shift_s=FRAME_SHIFT_S,
         word_ins_penalty=WORD_INS_PENALTY,
-    )  # fmt: skip
+    )
     out = []
     for archive in sorted(directory.glob("lat.*.gz")):
         for rec_id, lattice in read_lattices(f"ark:{archive}"):

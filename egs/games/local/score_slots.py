@@ -68,13 +68,16 @@ def score_slots(model: str, data_dir: Path, *, silence: bool = False, shift_s: f
     }
 
 
-def place_reference(reference: Sequence[LabelledWord], ends: Sequence[int], tokens: Sequence[str]) -> tuple[list[str | None], set[int]]:
+def place_reference(
+    reference: Sequence[LabelledWord], ends: Sequence[int], tokens: Sequence[str]
+) -> tuple[list[str | None], set[int]]:
     """(mark of each token, None where it is not scored; the tokens at which a file ends)."""
     known = [
         dataclasses.replace(w, mark=None)
-        if i in ends and not w.mark and (i + 1 == len(reference) or reference[i + 1].case is Case.CAPITALIZED) else w
+        if i in ends and not w.mark and (i + 1 == len(reference) or reference[i + 1].case is Case.CAPITALIZED)
+        else w
         for i, w in enumerate(reference)
-    ]  # fmt: skip
+    ]
     if [w.word for w in reference] == [t.lower() for t in tokens]:
         return [w.mark for w in known], set(ends)
     projection = project(known, tokens)

@@ -1,0 +1,77 @@
+"""N-best lists: the weights of hypotheses, and their answers fused onto the best one's words."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kaldi_punct.projection import align
+from kaldi_punct.types import Hypothesis
+
+Array = NDArray[np.float32]
+
+
+def posteriors(hypotheses: Sequence[Hypothesis], acoustic_scale: float | None) -> list[float]:
+    """Weights of hypotheses, summing to 1: their posteriors, else from their costs, else equal."""
+    n = len(hypotheses)
+    if all(h.posterior is not None for h in hypotheses):
+        given = [float(h.posterior or 0.0) for h in hypotheses]
+        total = sum(given)
+        return [p / total for p in given] if total > 0 else [1.0 / n] * n
+    if all(h.graph_cost is not None and h.acoustic_cost is not None for h in hypotheses):
+        scale = 1.0 if acoustic_scale is None else acoustic_scale
+        costs = [(h.graph_cost or 0.0) + scale * (h.acoustic_cost or 0.0) for h in hypotheses]
+        best = min(costs)
+        weights = [math.exp(best - c) for c in costs]
+        return [w / sum(weights) for w in weights]
+    return [1.0 / n] * n
+
+
+def fuse(
+    tokens: Sequence[Sequence[str]], weights: Sequence[float], probs: Sequence[tuple[Array, Array]]
+) -> tuple[Array, Array]:
+    """Carries each hypothesis' probabilities onto the first's words and averages them by weight.
+
+    A word of the first that a hypothesis lacks takes no part of that hypothesis; where a hypothesis has more words in
+    one slot of the first's, the likeliest mark among them counts.
+
+    Args:
+        tokens: the words of each hypothesis, best first.
+        weights: of the hypotheses.
+        probs: (marks (W, C), cases (W, 4)) of each.
+
+    Returns:
+        The same of the first hypothesis' words.
+    """
+    marks = probs[0][0] * weights[0]
+    cases = probs[0][1] * weights[0]
+    totals = np.full(len(tokens[0]), weights[0], np.float32)
+    for words, weight, (m, c) in zip(tokens[1:], weights[1:], probs[1:], strict=True):
+        pairs = align(tokens[0], words)
+        for k, run in _runs(pairs):
+            slot = min(run, key=lambda j: float(m[j][0]))
+            marks[k] += weight * m[slot]
+            cases[k] += weight * c[run[0]]
+            totals[k] += weight
+    # A posterior may be 0: what nobody vouches for keeps the first's own answer.
+    bare = totals <= 0
+    marks[bare], cases[bare], totals[bare] = probs[0][0][bare], probs[0][1][bare], 1.0
+    return marks / totals[:, None], cases / totals[:, None]
+
+
+def _runs(pairs: Iterable[tuple[int | None, int | None]]) -> list[tuple[int, list[int]]]:
+    """(word of the best hypothesis, [the word aligned to it and those inserted after it])."""
+    out: list[tuple[int, list[int]]] = []
+    open_run: list[int] | None = None
+    for k, j in pairs:
+        if k is not None and j is not None:
+            open_run = [j]
+            out.append((k, open_run))
+        elif k is not None:
+            open_run = None
+        elif open_run is not None and j is not None:
+            open_run.append(j)
+    return out
