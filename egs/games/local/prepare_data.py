@@ -3,9 +3,9 @@
 
 e.g.: local/prepare_data.py corpora/games data
 
-Makes data/{ref,asr}/{train_a,train_b,dev} to train on and data/{ref,asr}/{score_a,score_b,score_dev} to
-score, each with `wav.scp`, `ctm`, `text_punct`, `utt2spk` and `file_ends` (index of the last reference word of each file that a turn
-recording was joined from, an integer vector table).
+Makes data/{ref,asr}/{train_a,train_b,dev} to train on and data/{ref,asr}/{score_a,score_b,score_dev} to score, each
+with `wav.scp`, `ctm`, `text_punct`, `utt2spk` and `file_ends` (index of the last reference word of each file that a
+turn recording was joined from, an integer vector table).
 
 ref  words and times as in the corpus (forced alignment)
 asr  best paths of the corpus' lattices, jackknifed: each fold decoded by the model of the other
