@@ -6,6 +6,7 @@
 #include "errors.h"
 #include "fst_binary.h"
 #include "fst_text.h"
+#include "text.h"
 
 namespace kaldi_punct {
 namespace {
@@ -101,6 +102,7 @@ bool ArchiveReader::take_key(std::string* key, size_t* value_at) {
     return false;
   }
   key->assign(buffer_, at_, end - at_);
+  if (!is_utf8(*key)) fail("", base_ + at_, "expected a key in UTF-8, got other bytes; is this a lattice archive?");
   // A newline is the first byte of a text value, any other blank belongs to the key.
   *value_at = buffer_[end] == '\n' ? end : end + 1;
   return true;

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "lattice_builder.h"
+#include "text.h"
 
 namespace kaldi_punct {
 namespace {
@@ -28,12 +29,6 @@ std::string take_type(ByteCursor& in, const char* what) {
   return type;
 }
 
-std::string printable(std::string s) {
-  for (char& c : s)
-    if (c < ' ' || c > '~') c = '?';
-  return s;
-}
-
 ArcType take_arc_type(ByteCursor& in) {
   const uint64_t offset = in.offset();
   const std::string type = take_type(in, "arc type");
@@ -41,7 +36,7 @@ ArcType take_arc_type(ByteCursor& in) {
   if (type == "compactlattice84") return {true, true};
   if (type == "lattice4") return {false, false};
   if (type == "lattice8") return {false, true};
-  throw LatticeError("expected arc type compactlattice44 or lattice4, got '" + printable(type) +
+  throw LatticeError("expected arc type compactlattice44 or lattice4, got '" + printable(type, kMaxTypeLength) +
                          "'; this is no lattice (a decoding graph or another FST?)",
                      offset);
 }
@@ -66,8 +61,9 @@ class BinaryReader {
       throw LatticeError("expected a lattice (OpenFst's magic number), got other bytes", offset);
     const std::string fst_type = take_type(in_, "fst type");
     if (fst_type != "vector")
-      throw LatticeError("expected fst type vector, got '" + printable(fst_type) + "'; write it with lattice-copy",
-                         offset);
+      throw LatticeError(
+          "expected fst type vector, got '" + printable(fst_type, kMaxTypeLength) + "'; write it with lattice-copy",
+          offset);
     type_ = take_arc_type(in_);
     in_.take<int32_t>();  // version
     const int32_t flags = in_.take<int32_t>();

@@ -7,9 +7,12 @@
 
 #include "lattice_builder.h"
 #include "numbers.h"
+#include "text.h"
 
 namespace kaldi_punct {
 namespace {
+
+constexpr size_t kMostShown = 80;  // bytes of a bad line in an error text
 
 // A line as read; states keep the numbers of the text until all are known.
 struct TextArc {
@@ -68,12 +71,14 @@ class TextReader {
       knows_form_ = true;
     }
     if (!good) {
-      builder_.note("expected an arc or a final state of a lattice, got '" + shown(line) + "'", line_offset_);
+      builder_.note("expected an arc or a final state of a lattice, got '" + printable(line, kMostShown) + "'",
+                    line_offset_);
       return false;
     }
     const int64_t most = INT32_MAX;
     if (arc.from < 0 || arc.from > most || arc.to < -1 || (n > 2 && arc.to < 0) || arc.to > most) {
-      builder_.note("expected state numbers from 0 to 2147483647, got '" + shown(line) + "'", line_offset_);
+      builder_.note("expected state numbers from 0 to 2147483647, got '" + printable(line, kMostShown) + "'",
+                    line_offset_);
       return false;
     }
     lines_.push_back(arc);
@@ -152,14 +157,6 @@ class TextReader {
       }
       state.n_arcs = static_cast<uint32_t>(lattice.arcs.size() - state.first_arc);
     }
-  }
-
-  static std::string shown(std::string_view line) {
-    constexpr size_t kMost = 80;
-    std::string s(line.substr(0, kMost));
-    for (char& c : s)
-      if (c < ' ' || c > '~') c = c == '\t' ? ' ' : '?';
-    return line.size() > kMost ? s + "..." : s;
   }
 
   ByteCursor& in_;

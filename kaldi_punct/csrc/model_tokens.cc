@@ -1,6 +1,7 @@
 #include "model_tokens.h"
 
 #include "numbers.h"
+#include "text.h"
 
 namespace kaldi_punct {
 namespace {
@@ -73,11 +74,8 @@ void ModelTokens::check_width(char width, const char* what) {
 }
 
 void ModelTokens::fail(const std::string& expected, const std::string& got) const {
-  std::string shown = got.substr(0, 40);
-  for (char& c : shown)
-    if (c < ' ' || c > '~') c = '?';
-  throw FormatError(name_ + ": byte " + std::to_string(in_.offset()) + ": expected " + expected + ", got '" + shown +
-                    "'; give a Kaldi model (final.mdl) or its transition model alone");
+  throw FormatError(name_ + ": byte " + std::to_string(in_.offset()) + ": expected " + expected + ", got '" +
+                    printable(got, 40) + "'; give a Kaldi model (final.mdl) or its transition model alone");
 }
 
 }  // namespace kaldi_punct

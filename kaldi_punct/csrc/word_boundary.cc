@@ -4,6 +4,7 @@
 
 #include "errors.h"
 #include "numbers.h"
+#include "text.h"
 
 namespace kaldi_punct {
 namespace {
@@ -34,8 +35,8 @@ WordBoundary::WordBoundary(const char* bytes, size_t n, const std::string& name)
       role = role_named(fields[1]);
     if (role == PhoneRole::kUnknown)
       throw FormatError(name + ":" + std::to_string(line_number) +
-                        ": expected '<phone-id> nonword|begin|end|internal|singleton', got '" +
-                        std::string(line.substr(0, 60)) + "'; give phones/word_boundary.int of the lang directory");
+                        ": expected '<phone-id> nonword|begin|end|internal|singleton', got '" + printable(line, 60) +
+                        "'; give phones/word_boundary.int of the lang directory");
     if (phone >= static_cast<int64_t>(roles_.size())) roles_.resize(static_cast<size_t>(phone) + 1);
     roles_[static_cast<size_t>(phone)] = role;
   }

@@ -30,7 +30,7 @@ def parse(data: bytes, name: str = "") -> Lattice:
     """The lattice that one value of a Kaldi lattice table holds.
 
     Args:
-        data: what follows ``<key> `` in an archive: binary or text, CompactLattice or Lattice, costs as float or double.
+        data: what follows ``<key> `` in an archive: binary or text, CompactLattice or Lattice.
         name: where it comes from, for error texts.
 
     Raises:
@@ -56,11 +56,7 @@ def read_archive(stream: BinaryIO, name: str) -> Iterator[tuple[str, Lattice | L
     is_empty = True
     for key, lattice in _entries(reader, stream):
         is_empty = False
-        try:
-            text = key.decode()
-        except UnicodeDecodeError as e:
-            raise LatticeError(f"{name}: expected a key in UTF-8, got {key[:40]!r}; is this a lattice archive?") from e
-        yield text, lattice
+        yield key.decode(), lattice
     if is_empty:
         raise LatticeError(f"{name}: byte 0: expected a lattice archive, got nothing; did the decoding fail?")
 
