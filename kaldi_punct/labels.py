@@ -181,9 +181,9 @@ def _is_abbreviation(token: str, labels: LabelSet) -> bool:
 
 
 def _may_end_in_dot(core: str, labels: LabelSet) -> bool:
-    """True for abbreviations and for single letters, which lexicons spell "b."."""
+    """True for abbreviations and for single capitals ("B."), as initials are written and lexicons spell letters."""
     word = core.lower()
-    return word in labels.titles or word in labels.abbreviations or (len(core) == 1 and core.isalpha())
+    return word in labels.titles or word in labels.abbreviations or (len(core) == 1 and core.isupper())
 
 
 def _remember(token: str, labels: LabelSet) -> LabelledWord:
