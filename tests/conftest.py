@@ -66,7 +66,8 @@ def tiny_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
             if parameter.ndim > 1:  # so that answers differ from word to word, and with the words around
                 parameter.mul_(4.0)
     directory = tmp_path_factory.mktemp("tiny_model")
-    made = checkpoint.Checkpoint(model, config, DataConfig(max_pieces=48, margin_words=4), tokenizer, (2, 3, 1), encoder,
-                                 {"mcdonald": "McDonald"}, "tiny", "1")  # fmt: skip
+    window = DataConfig(max_pieces=48, margin_words=4)
+    lexicon = {"mcdonald": "McDonald"}
+    made = checkpoint.Checkpoint(model, config, window, tokenizer, (2, 3, 1), encoder, lexicon, "tiny", "1")
     checkpoint.save(made, directory)
     return directory

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 
 from kaldi_punct.commands.sources import Item
+from kaldi_punct.errors import KaldiPunctError
 from kaldi_punct.types import Punctuated
 
 Numbered = tuple[int, Item]
@@ -33,21 +34,19 @@ def conversations(items: Iterable[Item], sizes: Mapping[str, int]) -> Iterator[l
 
 
 def in_input_order(
-    answers: Iterable[tuple[int, Item, Punctuated | None]],
-) -> Iterator[tuple[Item, Punctuated]]:
-    """The answers by their items' numbers; None is left out.
+    answers: Iterable[tuple[int, Item, Punctuated | KaldiPunctError]],
+) -> Iterator[tuple[Item, Punctuated | KaldiPunctError]]:
+    """The answers by their items' numbers.
 
     Only what came before its turn is held.
     """
-    held: dict[int, tuple[Item, Punctuated | None]] = {}
+    held: dict[int, tuple[Item, Punctuated | KaldiPunctError]] = {}
     next_out = 0
     for number, item, answer in answers:
         held[number] = (item, answer)
         while next_out in held:
-            item, done = held.pop(next_out)
+            yield held.pop(next_out)
             next_out += 1
-            if done is not None:
-                yield item, done
 
 
 def _in_time(group: list[Numbered]) -> list[Numbered]:

@@ -61,9 +61,9 @@ class JsonWriter:
 
     def write(self, item: Item, answer: Punctuated) -> None:  # noqa: ARG002
         """Writes one line."""
-        from kaldi_punct.formats.jsonl import to_json
+        from kaldi_punct.formats.jsonl import dumps
 
-        self._out.write(f"{to_json(answer)}\n".encode())
+        self._out.write(f"{dumps(answer)}\n".encode())
 
     def flush(self) -> None:
         """Does nothing."""

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import argparse
 import logging
-from collections.abc import Callable, Iterator, Sequence
-from functools import partial
-from typing import TYPE_CHECKING, cast
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
 
 from kaldi_punct.commands import outputs, sources
+from kaldi_punct.commands.batching import Answered, punctuate_groups
 from kaldi_punct.commands.common import Tally, good, load_punctuator, with_progress
 from kaldi_punct.commands.conversations import conversations, in_input_order
 from kaldi_punct.commands.options import add_device, add_lattice_options, add_out, add_verb
@@ -18,10 +18,8 @@ from kaldi_punct.errors import ConfigError, KaldiPunctError
 
 if TYPE_CHECKING:
     from kaldi_punct.commands.options import Verbs
-    from kaldi_punct.punctuator import Punctuator
-    from kaldi_punct.types import Punctuated
 
-Answers = Callable[[Iterator[Item]], Iterator["tuple[int, Item, Punctuated | None]"]]
+Answers = Callable[[Iterator[Item]], Iterator[Answered]]
 log = logging.getLogger("kaldi_punct")
 
 
@@ -76,29 +74,20 @@ def add_input_options(parser: argparse.ArgumentParser) -> None:
 
 def run_punctuate(args: argparse.Namespace, tally: Tally) -> None:
     """Punctuates an input."""
-    from kaldi_punct.punctuator import punctuate_conversation
-
     kind = kind_of(args)
     side = Tables.read(args)
     entries = open_items(args, kind, side)
     punctuator = load_punctuator(args.model, args.device)
     sound = SoundTable.read(args.wav_scp, punctuator.info.hears)
-    switches = {"punctuation": not args.no_punctuation, "capitalization": not args.no_capitalization}
-    switched = cast("Punctuator", partial(punctuator, **switches))
 
-    def answers(items: Iterator[Item]) -> Iterator[tuple[int, Item, Punctuated | None]]:
-        for group in conversations(items, side.sizes()):
-            utterances = [item.utterance for _, item in group]
-            try:
-                done: Sequence[Punctuated | None] = punctuate_conversation(
-                    switched, utterances, audio=sound.of(group[0][1])
-                )
-            except KaldiPunctError as e:
-                for utterance in utterances:
-                    tally.report(e, utterance.utt_id)
-                done = [None] * len(group)
-            for (number, item), answer in zip(group, done, strict=True):
-                yield number, item, answer
+    def answers(items: Iterator[Item]) -> Iterator[Answered]:
+        return punctuate_groups(
+            punctuator,
+            conversations(items, side.sizes()),
+            sound.of,
+            punctuation=not args.no_punctuation,
+            capitalization=not args.no_capitalization,
+        )
 
     write_answers(args, kind, side, entries, answers, tally)
 
@@ -148,6 +137,9 @@ def write_answers(
     with open_wxfilename(args.out) as out:
         writer = outputs.open_writer(args.to, out, with_keys=kind != "lines")
         for item, answer in in_input_order(answers(items)):
+            if isinstance(answer, KaldiPunctError):
+                tally.report(answer, item.utterance.utt_id)
+                continue
             try:
                 writer.write(item, answer)
             except KaldiPunctError as e:

@@ -7,18 +7,18 @@ from collections import deque
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
+from kaldi_punct.commands.batching import Answered
 from kaldi_punct.commands.common import Tally, load_punctuator
 from kaldi_punct.commands.conversations import conversations
 from kaldi_punct.commands.options import add_device, add_verb, count
 from kaldi_punct.commands.punctuate import add_input_options, kind_of, open_items, write_answers
 from kaldi_punct.commands.sound import SoundTable
 from kaldi_punct.commands.sources import Item, Tables
-from kaldi_punct.errors import ConfigError, KaldiPunctError
+from kaldi_punct.errors import ConfigError
 
 if TYPE_CHECKING:
     from kaldi_punct.commands.options import Verbs
-    from kaldi_punct.serve.client import LatticeUtterance
-    from kaldi_punct.types import Audio, Punctuated, Utterance
+    from kaldi_punct.types import Audio, Utterance
 
 
 def add_verbs(verbs: Verbs) -> None:
@@ -60,9 +60,7 @@ def run_serve(args: argparse.Namespace, tally: Tally) -> None:
     for name in args.model or ["en"]:
         punctuator = load_punctuator(name, args.device)
         if punctuator.info.name in models:
-            raise ConfigError(
-                f"--model: expected models of different names, got '{punctuator.info.name}' twice; leave one out"
-            )
+            raise ConfigError(f"--model: expected each name once, got '{punctuator.info.name}' twice; leave one out")
         models[punctuator.info.name] = punctuator
     serve(models, decoders, options)
 
@@ -80,7 +78,7 @@ def run_client(args: argparse.Namespace, tally: Tally) -> None:
         hears = next((m.hears for m in info.models if args.model in ("", m.name)), False)
         sound = SoundTable.read(args.wav_scp, hears)
 
-        def answers(items: Iterator[Item]) -> Iterator[tuple[int, Item, Punctuated | None]]:
+        def answers(items: Iterator[Item]) -> Iterator[Answered]:
             waiting: deque[tuple[int, Item]] = deque()
             by_id: dict[str, Item] = {}
 
@@ -90,17 +88,12 @@ def run_client(args: argparse.Namespace, tally: Tally) -> None:
                     by_id.update((item.utterance.utt_id, item) for _, item in group)
                     yield [item.utterance for _, item in group]
 
-            def audio(utterance: Utterance | LatticeUtterance) -> Audio | None:
+            def audio(utterance: Utterance) -> Audio | None:
                 return sound.of_utterance(by_id[utterance.utt_id])
 
             for utt_id, answer in punctuate_all(client, groups(), audio=audio, in_flight=args.in_flight):
-                number, item = waiting.popleft()
-                del by_id[utt_id]
-                if isinstance(answer, KaldiPunctError):
-                    tally.report(answer, utt_id)
-                    yield number, item, None
-                else:
-                    yield number, item, answer
+                by_id.pop(utt_id, None)
+                yield *waiting.popleft(), answer
 
         write_answers(args, kind, side, entries, answers, tally)
 
