@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 import struct
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -146,6 +146,16 @@ def text_noncompact(toy: Toy) -> bytes:
         weight = "" if graph == acoustic == 0 else f"\t{graph!r},{acoustic!r}"
         lines.append(f"{begin}{weight}\n" if end < 0 else f"{begin}\t{end}\t{tid}\t{word}{weight}\n")
     return ("\n" + "".join(lines) + "\n").encode()
+
+
+FORMS: dict[str, Callable[[Toy], bytes]] = {
+    "binary": binary,
+    "double": lambda toy: binary(toy, double=True),
+    "text": text,
+    "noncompact": binary_noncompact,
+    "noncompact double": lambda toy: binary_noncompact(toy, double=True),
+    "noncompact text": text_noncompact,
+}
 
 
 def archive(entries: dict[str, bytes]) -> bytes:
