@@ -690,13 +690,12 @@ class TestScoreAndProject:
             "slow",
             "out",
         ]
-        with subprocess.Popen(command, stderr=subprocess.DEVNULL) as process:
-            with open("slow", "w") as fifo:
-                fifo.write((mini / "text").read_text())
-                fifo.flush()
-                while not Path("out.tmp").exists():
-                    time.sleep(0.01)
-                process.kill()
+        with subprocess.Popen(command, stderr=subprocess.DEVNULL) as process, open("slow", "w") as fifo:
+            fifo.write((mini / "text").read_text())
+            fifo.flush()
+            while not Path("out.tmp").exists():
+                time.sleep(0.01)
+            process.kill()
         assert not Path("out").exists()
 
 
