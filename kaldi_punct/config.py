@@ -68,6 +68,7 @@ class DataConfig:
 class TrainConfig:
     """One training run."""
 
+    init: str = ""  # go on from this model ("en", a directory) on other data; its architecture replaces section model
     n_epochs: int = 1
     repeats: list[int] = field(default_factory=list)  # how often an epoch takes each training set; empty: once each
     max_words: list[int] = field(

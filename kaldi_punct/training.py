@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import logging
 import math
@@ -85,6 +86,7 @@ class _Run:
     """One training run: data, model, optimizer and state."""
 
     def __init__(self, train_dirs: list[Path], dev_dirs: list[Path], exp_dir: Path, config: Config) -> None:
+        config = copy.deepcopy(config)  # its model section may be replaced
         self.config, self.exp_dir = config, exp_dir
         options = config.train
         if options.n_threads:
@@ -95,14 +97,16 @@ class _Run:
         self.accelerator = Accelerator(mixed_precision="bf16" if options.precision == "bf16" else "no")
         self.last_dir = exp_dir / "last"
         resumed = (self.last_dir / "state.pt").is_file()
-        self.checkpoint = checkpoints.load(self.last_dir) if resumed else checkpoints.create(config)
+        self.checkpoint = checkpoints.load(self.last_dir) if resumed else _begin(config)
+        config.model = self.checkpoint.config
         self.labels = LabelSet(tuple(config.model.marks), config.model.mark_map)
         self.train_set, self.repeats = self._read_train(train_dirs)
         self.dev_sets = [self._read(d, options.dev_max_words) for d in dev_dirs]
         self.dev_names = [d.name for d in dev_dirs]
         if not resumed:
-            self.checkpoint.case_lexicon = mixed_lexicon(self.train_set)
-            _fit_normaliser(self.checkpoint.model, self.train_set)
+            self.checkpoint.case_lexicon = {**self.checkpoint.case_lexicon, **mixed_lexicon(self.train_set)}
+            if not options.init:
+                _fit_normaliser(self.checkpoint.model, self.train_set)
         self.optimizer = torch.optim.AdamW(parameter_groups(self.checkpoint.model, config), betas=(0.9, 0.98))
         self.peak_lrs = [float(g["lr"]) for g in self.optimizer.param_groups]
         self.state = State()
@@ -356,6 +360,16 @@ def sound_reader(data_dir: DataDir, config: Config) -> SoundReader | None:
         return Sound(compute(config.model.acoustic, audio), FRAME_SHIFT_S)
 
     return read
+
+
+def _begin(config: Config) -> Checkpoint:
+    """The checkpoint that a new run begins from."""
+    if not config.train.init:
+        return checkpoints.create(config)
+    checkpoint = checkpoints.load(config.train.init)
+    checkpoint.window = config.data
+    log.info("going on from %s: its architecture replaces section model", config.train.init)
+    return checkpoint
 
 
 def _fit_normaliser(model: Muse, conversations: Sequence[LabelledConversation]) -> None:

@@ -98,6 +98,15 @@ def test_a_model_that_hears_trains_and_is_heard(encoder: Path, tmp_path: Path) -
     assert state["acoustic.mean"].abs().max() > 1.0
 
 
+def test_going_on_from_a_model_takes_its_weights_and_architecture(encoder: Path, data: Path, tmp_path: Path) -> None:
+    first = train(data, [], tmp_path / "first", options(encoder, "train.max_steps=3", "model.timing_dim=6"))
+    still = ("train.max_steps=1", "train.peak_lr=0.0", "train.head_lr=0.0", f"train.init={first}")
+    second = train(data, [], tmp_path / "second", options(encoder, *still))
+    before, after = load_file(first / "model.safetensors"), load_file(second / "model.safetensors")
+    assert all(torch.equal(before[k], after[k]) for k in before)
+    assert kaldi_punct.load(second)._config.timing_dim == 6
+
+
 def test_a_run_with_other_options_is_not_mixed_up(encoder: Path, data: Path, tmp_path: Path) -> None:
     train(data, [], tmp_path / "exp", options(encoder, "train.max_steps=1"))
     with pytest.raises(ConfigError, match=r"config\.yaml: expected the options that this run began with.*seed: 2"):

@@ -1,0 +1,52 @@
+#!/usr/bin/env bash
+# The built-in English model: text + timing + case, trained on podcasts, AMI and Earnings-21.
+#
+# e.g.: ./run.sh --corpora /data/punct --stage 0
+#
+# Results: docs/results.md. One thread trains about 800 pieces a second on a CPU of 2021: two hours in all.
+
+# Begin configuration section.
+corpora=corpora # holds podcasts/, ami/ and earnings21/ (docs/results.md says what is in them)
+stage=0
+podcast_words=1800000 # whole episodes, drawn by seed 1
+exp=exp/en
+# End configuration section.
+
+set -euo pipefail
+cd "$(dirname "$0")"
+while [ $# -gt 0 ]; do
+  case "$1" in
+    --corpora) corpora=$2 ;;
+    --stage) stage=$2 ;;
+    --podcast-words) podcast_words=$2 ;;
+    --exp) exp=$2 ;;
+    *) echo "$0: unknown option $1 (see the configuration section)" >&2 && exit 1 ;;
+  esac
+  shift 2
+done
+for f in podcasts/train.turns.tsv.gz ami/train.words.tsv.gz earnings21/train/ctm.gz; do
+  [ -f "$corpora/$f" ] || { echo "$0: expected file $corpora/$f to exist; give --corpora" >&2 && exit 1; }
+done
+
+if [ "$stage" -le 0 ]; then
+  for set in train dev; do
+    local/prepare_data.py ami "$corpora/ami/$set.words.tsv.gz" data/ami_$set
+    local/prepare_data.py earnings21 "$corpora/earnings21/$set" data/earnings21_$set
+  done
+  local/prepare_data.py podcasts "$corpora/podcasts/dev.turns.tsv.gz" data/podcasts_dev
+  local/prepare_data.py podcasts "$corpora/podcasts/train.turns.tsv.gz" data/podcasts_train --max-words "$podcast_words"
+fi
+
+if [ "$stage" -le 1 ]; then
+  kaldi-punct train --config conf/en.yaml data/podcasts_train,data/ami_train,data/earnings21_train \
+    data/earnings21_dev,data/ami_dev,data/podcasts_dev "$exp"
+fi
+
+if [ "$stage" -le 2 ]; then
+  local/score_sets.py "$exp/best" data/earnings21_dev data/ami_dev data/podcasts_dev
+fi
+
+if [ "$stage" -le 3 ]; then
+  local/export_model.py "$exp/best" "$exp/export" --name en --version 1
+  local/score_sets.py "$exp/export" data/earnings21_dev data/ami_dev data/podcasts_dev
+fi
