@@ -12,7 +12,7 @@ import io
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import TracebackType
 from typing import cast
 
@@ -124,8 +124,14 @@ class Client:
             OverloadedError: the server is full; try again later.
             ServeError: the server refuses (``field`` names what is at fault) or cannot be reached.
         """
-        request = pb.PunctuateRequest(transcript=pb.Transcript(words=messages.words_to_proto(to_words(words))))
-        return self._punctuate(request, audio, sample_rate_hz, left_context, utt_id, switches)
+        records = to_words(words)
+        request = pb.PunctuateRequest(transcript=pb.Transcript(words=messages.words_to_proto(records)))
+        out = self._punctuate(request, audio, sample_rate_hz, left_context, utt_id, switches)
+        if len(out.words) != len(records):
+            raise ServeError(f"{self.target}: expected {len(records)} words back, got {len(out.words)}. This is a bug.")
+        # The wire holds confidences in 32 bits; the caller gets its own words back.
+        own = (replace(answer, word=word) for answer, word in zip(out.words, records, strict=True))
+        return replace(out, words=tuple(own))
 
     def punctuate_text(
         self,

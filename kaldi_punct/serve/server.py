@@ -151,7 +151,13 @@ class Server:
         self._metrics.watch(self._batcher)
         self._pool = ThreadPoolExecutor(options.n_threads, thread_name_prefix="prepare")
         self._health = health.aio.HealthServicer()  # type: ignore[attr-defined]
+        # By default gRPC cancels calls at random once 1000 wait for the loop, and those that wait for 30 s.
+        # Who is refused, and with which status, is the batcher's to say.
+        n_pending = 2 * max(options.max_requests, 1000)
         limits = [
+            ("grpc.server.max_pending_requests", n_pending),
+            ("grpc.server.max_pending_requests_hard_limit", n_pending),
+            ("grpc.server_max_unrequested_time_in_server", 600),
             ("grpc.max_receive_message_length", options.max_message_bytes),
             ("grpc.max_send_message_length", -1),
             ("grpc.so_reuseport", 0),  # else a second server would take half of the first one's callers, silently
