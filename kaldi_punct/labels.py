@@ -40,9 +40,9 @@ _WRAPPING = '"“”„«»‹›*`'  # quotes that are never part of a word, an
 _APOSTROPHES = "'‘’"
 # Words that begin with an apostrophe of their own.
 _CLITIC = re.compile(r"['‘’](?:em|cause|til|till|tis|twas|bout|round|n|\d\d?s?)(?!\w)", re.IGNORECASE)
-_ADDRESS = re.compile(r"\w://\w|\w@\w|\bwww\.\w")
+_ADDRESS = re.compile(r"[^\W_](?:://|@)[^\W_]|\bwww\.[^\W_]")
 _DOTTED = re.compile(r"(?:(?:[^\W\d_]|[Pp]h)\._?){2,}")  # "i._b._m." is how Fisher's lexicon spells
-_NON_WORD = re.compile(r"^(?:<[^<>]*>|\[[^\[\]]*\]|\{[^{}]*\}|\(\([^()]*\)\)|#\d+|%\S+)$")
+_NON_WORD = re.compile(r"^(?:<[^<>]*>|\[[^\[\]]*\]|\{[^{}]*\}|\(\([^()]*\)\)|#\d+|%[^\W\d]\S*)$")
 _CLITIC_TAIL = re.compile(r"['’](?:s|ll|re|ve|d|m|t)$")
 # Strongest first: where several marks meet on one word, the strongest stays.
 _STRENGTH = "?.,"
@@ -257,7 +257,7 @@ def _strip(part: str, in_quotes: bool) -> tuple[list[str], str, list[str], bool]
 def _wraps_at_start(core: str) -> bool:
     first = core[0]
     if first in _OPENING:
-        return not re.search(re.escape(_OPENING[first]) + r"\w", core)  # not "(s)he"
+        return not re.search(re.escape(_OPENING[first]) + r"[^\W_]", core)  # not "(s)he"
     return first in _WRAPPING or first in _CLOSING or first == "_"
 
 

@@ -145,7 +145,7 @@ def test_non_words(token: str) -> None:
     assert not is_word(token)
 
 
-@pytest.mark.parametrize("token", ["a", "<", "[x", "an-", "50%", "(x)"])
+@pytest.mark.parametrize("token", ["a", "<", "[x", "an-", "50%", "(x)", "%", "%,", "%5"])
 def test_words(token: str) -> None:
     assert is_word(token)
 
@@ -156,7 +156,8 @@ ATOMS = ["well", "U.S.", "Mr.", "etc.", "a.m.", "O'Brien", "boys'", "'em", "<unk
 
 
 def may_end_in_dot(word: LabelledWord) -> bool:
-    return word.written.endswith(".") or word.word in TITLES | ABBREVIATIONS or len(word.word) == 1
+    dotted = "." in word.written  # "U.S.A" and a full stop are "U.S.A."
+    return dotted or word.word in TITLES | ABBREVIATIONS or len(word.word) == 1
 
 
 @settings(deadline=None)  # a busy machine is no failure
