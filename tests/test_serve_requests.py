@@ -154,7 +154,7 @@ REFUSED = [
      "(in a wav.scp: sox in.wav -t wav - remix 1 |)")),
     (sound(data=b"/etc/passwd", encoding=FILE), "audio.data",
      ("expected a whole WAV, FLAC or OGG file, got 11 bytes that do not decode (Format not recognised); "
-     "convert it, for instance by: sox in out.wav")),
+     "convert it, for instance by: sox in.mp3 out.wav")),
     (sound(data=mono(), encoding=FILE, sample_rate_hz=16000), "audio.sample_rate_hz",
      "expected the file's own 8000, got 16000; leave it out for ENCODING_FILE"),
     (sound(data=mono(), encoding=FILE, start_s=math.nan), "audio.start_s", f"expected {NUMBER}, got nan; {UNKNOWN}"),
