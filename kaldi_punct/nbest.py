@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from kaldi_punct.errors import ConfigError
 from kaldi_punct.projection import align
 from kaldi_punct.types import Hypothesis
 
@@ -15,15 +16,23 @@ Array = NDArray[np.float32]
 
 
 def posteriors(hypotheses: Sequence[Hypothesis], acoustic_scale: float | None) -> list[float]:
-    """Weights of hypotheses, summing to 1: their posteriors, else from their costs, else equal."""
+    """Weights of hypotheses, summing to 1: their posteriors, else from their costs, else equal.
+
+    Raises:
+        ConfigError: costs, but no scale to add them by.
+    """
     n = len(hypotheses)
     if all(h.posterior is not None for h in hypotheses):
         given = [float(h.posterior or 0.0) for h in hypotheses]
         total = sum(given)
         return [p / total for p in given] if total > 0 else [1.0 / n] * n
     if all(h.graph_cost is not None and h.acoustic_cost is not None for h in hypotheses):
-        scale = 1.0 if acoustic_scale is None else acoustic_scale
-        costs = [(h.graph_cost or 0.0) + scale * (h.acoustic_cost or 0.0) for h in hypotheses]
+        if acoustic_scale is None and n > 1:
+            raise ConfigError(
+                "acoustic_scale: expected the factor of the hypotheses' acoustic costs, got none; "
+                "give it (often 0.1 for a chain model, 1/12 for a GMM) or give posteriors"
+            )
+        costs = [(h.graph_cost or 0.0) + (acoustic_scale or 0.0) * (h.acoustic_cost or 0.0) for h in hypotheses]
         best = min(costs)
         weights = [math.exp(best - c) for c in costs]
         return [w / sum(weights) for w in weights]

@@ -22,6 +22,8 @@ from kaldi_punct.types import Audio, Case, Hypothesis, Punctuated, PunctuatedWor
 from kaldi_punct.windows import Sound, Window, build_track, cut_example, cut_windows
 
 BATCH_PIECES = 4096  # padded pieces of one forward pass
+# More would not be seen: it fills the first window, and the words to answer go into the next one.
+LEFT_CONTEXT_WORDS = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,7 +220,7 @@ class Punctuator:
         self, words: Sequence[Word], left_context: Sequence[Word], sound: Sound | None, weight: float
     ) -> tuple[Strand, list[Example]]:
         real = tuple(i for i, w in enumerate(words) if is_word(w.word))
-        left = [w for w in left_context if is_word(w.word)][-self._window.max_pieces :] if real else []
+        left = [w for w in left_context if is_word(w.word)][-LEFT_CONTEXT_WORDS:] if real else []
         track = build_track([*left, *(words[i] for i in real)], self._table, sound)
         windows = (
             tuple(cut_windows([len(p) for p in track.pieces], self._window.max_pieces, self._window.margin_words))

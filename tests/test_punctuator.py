@@ -11,6 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from kaldi_punct.errors import ConfigError
 from kaldi_punct.nbest import posteriors
 from kaldi_punct.punctuator import (
     Probs,
@@ -241,6 +242,15 @@ def test_posteriors() -> None:
     scaled = posteriors([hyp(10.0, 100.0), hyp(10.0, 110.0)], 0.1)
     assert scaled[1] / scaled[0] == pytest.approx(math.exp(-1))
     assert posteriors([hyp(1e6, 1e6), hyp(1e6 + 900, 1e6)], 1.0) == pytest.approx([1.0, 0.0])
+
+
+def test_costs_need_a_scale() -> None:
+    costly = Hypothesis((), 10.0, 100.0)
+    with pytest.raises(
+        ConfigError, match="acoustic_scale: expected the factor of the hypotheses' acoustic costs, got none"
+    ):
+        posteriors([costly, costly], None)
+    assert posteriors([costly], None) == [1.0]
 
 
 def test_no_mark_twice() -> None:

@@ -3,8 +3,8 @@
 
 e.g.: local/score_sets.py exp/en/best data/earnings21_dev data/ami_dev data/podcasts_dev
 
-One row a set and condition: F1 of comma, full stop, question mark, micro over the three, support of each, share of words
-with the right case. The words are those of the data directory (ASR words in earnings21, through projection).
+One row a set and condition: F1 of comma, full stop, question mark, micro over the three, support of each, share of
+words with the right case. The words are those of the data directory (ASR words in earnings21, through projection).
 """
 
 from __future__ import annotations
