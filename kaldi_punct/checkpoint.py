@@ -98,6 +98,7 @@ def save(checkpoint: Checkpoint, model_dir: str | Path, *, quantise: bool = Fals
     state = {k: v.detach().cpu().contiguous() for k, v in checkpoint.model.state_dict().items()}
     tmp = directory / "model.safetensors.tmp"
     save_file(quantise_state(state) if quantise else state, tmp, metadata={"format": FORMAT})
+    tmp.chmod(0o644)  # safetensors makes files for their owner alone
     os.replace(tmp, directory / "model.safetensors")
     checkpoint.tokenizer.save(str(directory / "tokenizer.json"))
     _write_json(directory / "case_lexicon.json", dict(sorted(checkpoint.case_lexicon.items())))
@@ -110,7 +111,7 @@ def save(checkpoint: Checkpoint, model_dir: str | Path, *, quantise: bool = Fals
             "model": asdict(checkpoint.config),
             "window": asdict(checkpoint.window),
             "special_ids": list(checkpoint.special_ids),
-            "encoder_config": checkpoint.encoder_config.to_dict(),
+            "encoder_config": _portable(checkpoint.encoder_config),
         },
     )
 
@@ -210,6 +211,12 @@ def dequantise_state(state: Mapping[str, Tensor]) -> dict[str, Tensor]:
             tensor = tensor.float() * scale
         out[key] = tensor
     return out
+
+
+def _portable(encoder_config: PreTrainedConfig) -> dict[str, Any]:
+    """What tells an encoder from the defaults of its kind, without the path that it was once read from."""
+    values: dict[str, Any] = encoder_config.to_diff_dict()
+    return {"model_type": encoder_config.model_type, **{k: v for k, v in values.items() if k != "_name_or_path"}}
 
 
 def _load_weights(model: Muse, path: Path) -> None:

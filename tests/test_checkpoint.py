@@ -8,8 +8,10 @@ from pathlib import Path
 
 import pytest
 import torch
+from tiny import write_encoder
 
 from kaldi_punct import checkpoint
+from kaldi_punct.config import Config
 from kaldi_punct.errors import CheckpointError
 from kaldi_punct.punctuator import Punctuator
 
@@ -30,6 +32,15 @@ def test_saved_and_loaded_is_the_same(tiny_model: Path, tmp_path: Path) -> None:
         first.config, first.window, first.case_lexicon, first.name,
     )  # fmt: skip
     assert Punctuator(second)(WORDS) == Punctuator(first)(WORDS)
+
+
+def test_no_path_of_this_machine_stays_behind(tmp_path: Path) -> None:
+    encoder = write_encoder(tmp_path / "encoder")
+    made = checkpoint.create(Config.load(None, [f"model.encoder={encoder}", "model.n_layers=1"]))
+    made.config.encoder = "org/name"
+    checkpoint.save(made, tmp_path / "model")
+    assert str(tmp_path) not in (tmp_path / "model" / "config.json").read_text()
+    assert (tmp_path / "model" / "model.safetensors").stat().st_mode & 0o777 == 0o644
 
 
 def test_eight_bits_are_close_and_smaller() -> None:
