@@ -1,0 +1,54 @@
+"""A trained model that hears uses what it hears: silence and wrong times cost it inner marks (fold A to fold B).
+
+Needs what `egs/games/run.sh` makes (`data/` and `exp/`), in egs/games or where KALDI_PUNCT_GAMES points: weights trained on
+the acted dialogue are not part of the repository.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture(scope="module")
+def recipe(repo: Path) -> Path:
+    path = Path(os.environ.get("KALDI_PUNCT_GAMES", repo / "egs" / "games"))
+    if not (path / "exp" / "ref_all" / "best" / "config.json").is_file():
+        pytest.skip(f"no trained model in {path}/exp/ref_all/best: run egs/games/run.sh, or set KALDI_PUNCT_GAMES")
+    return path
+
+
+@pytest.fixture(scope="module")
+def scorer(repo: Path) -> ModuleType:
+    spec = importlib.util.spec_from_file_location("score_slots", repo / "egs" / "games" / "local" / "score_slots.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.fixture(scope="module")
+def inner_f1(recipe: Path, scorer: ModuleType) -> float:
+    scores = scorer.score_slots(str(recipe / "exp" / "ref_all" / "best"), recipe / "data" / "ref" / "score_b")
+    return float(scores["inner"].micro.f1)
+
+
+def test_silence_costs_inner_marks(recipe: Path, scorer: ModuleType, inner_f1: float) -> None:
+    silent = scorer.score_slots(
+        str(recipe / "exp" / "ref_all" / "best"), recipe / "data" / "ref" / "score_b", silence=True
+    )
+    assert silent["inner"].micro.f1 <= inner_f1 - 3.0
+
+
+def test_wrong_times_cost_inner_marks(recipe: Path, scorer: ModuleType, inner_f1: float) -> None:
+    shifted = scorer.score_slots(
+        str(recipe / "exp" / "ref_all" / "best"), recipe / "data" / "ref" / "score_b", shift_s=0.5
+    )
+    assert shifted["inner"].micro.f1 <= inner_f1 - 3.0
