@@ -1,0 +1,82 @@
+"""Many conversations through a model: short ones share batches, answers equal those of one alone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import TYPE_CHECKING
+
+from kaldi_punct.commands.conversations import Numbered
+from kaldi_punct.commands.sources import Item
+from kaldi_punct.errors import KaldiPunctError
+
+if TYPE_CHECKING:
+    from kaldi_punct.punctuator import Plan, Punctuator
+    from kaldi_punct.types import Audio, Punctuated, Utterance
+
+Answered = tuple[int, Item, "Punctuated | KaldiPunctError"]
+
+
+def punctuate_groups(
+    punctuator: Punctuator,
+    groups: Iterable[list[Numbered]],
+    sound_of: Callable[[Item], Audio | None],
+    *,
+    punctuation: bool = True,
+    capitalization: bool = True,
+) -> Iterator[Answered]:
+    """The answer to each utterance, or why there is none; conversations in order.
+
+    Args:
+        punctuator: the model.
+        groups: utterances of one conversation each, in time order; read ahead by a batch's worth.
+        sound_of: what is heard of a conversation, by its first item.
+        punctuation: put marks.
+        capitalization: put capitals.
+    """
+    from kaldi_punct.punctuator import BATCH_PIECES, infer_by_budget
+
+    def answer(waiting: list[tuple[list[Numbered], Plan | KaldiPunctError]]) -> Iterator[Answered]:
+        plans = [plan for _, plan in waiting if not isinstance(plan, KaldiPunctError)]
+        probs = iter(infer_by_budget(punctuator, [e for plan in plans for e in plan.examples]))
+        for group, plan in waiting:
+            if isinstance(plan, KaldiPunctError):
+                yield from ((number, item, plan) for number, item in group)
+                continue
+            own = [next(probs) for _ in plan.examples]
+            whole = punctuator.finish(plan, own, punctuation=punctuation, capitalization=capitalization)
+            parts = _split(whole, [item.utterance for _, item in group])
+            yield from ((number, item, part) for (number, item), part in zip(group, parts, strict=True))
+
+    waiting: list[tuple[list[Numbered], Plan | KaldiPunctError]] = []
+    n_pieces = 0
+    for group in groups:
+        plan = _plan(punctuator, group, sound_of)
+        waiting.append((group, plan))
+        if not isinstance(plan, KaldiPunctError):
+            n_pieces += sum(e.n_pieces for e in plan.examples)
+        if n_pieces >= BATCH_PIECES:
+            yield from answer(waiting)
+            waiting, n_pieces = [], 0
+    yield from answer(waiting)
+
+
+def _plan(
+    punctuator: Punctuator, group: list[Numbered], sound_of: Callable[[Item], Audio | None]
+) -> Plan | KaldiPunctError:
+    words = [word for _, item in group for word in item.utterance.words]
+    try:
+        return punctuator.plan(words, audio=sound_of(group[0][1]))
+    except KaldiPunctError as e:
+        return e
+
+
+def _split(whole: Punctuated, utterances: list[Utterance]) -> Iterator[Punctuated]:
+    """The answer to a conversation, by utterance."""
+    from kaldi_punct.punctuator import find_sentences
+    from kaldi_punct.types import Punctuated
+
+    taken = 0
+    for utterance in utterances:
+        part = whole.words[taken : taken + len(utterance.words)]
+        taken += len(utterance.words)
+        yield Punctuated(utterance.utt_id, part, find_sentences(part), whole.used_times, whole.used_audio)
