@@ -313,13 +313,16 @@ def punctuate_conversation(
     The model sees across the borders; a border forces no full stop.
     """
     words = [w for u in utterances for w in u.words]
-    whole = punctuator(words, audio=audio)
-    out, taken = [], 0
+    return list(split_answer(punctuator(words, audio=audio), utterances))
+
+
+def split_answer(whole: Punctuated, utterances: Sequence[Utterance]) -> Iterator[Punctuated]:
+    """The answer to a conversation's words, cut into its utterances."""
+    taken = 0
     for utterance in utterances:
         part = whole.words[taken : taken + len(utterance.words)]
         taken += len(utterance.words)
-        out.append(Punctuated(utterance.utt_id, part, find_sentences(part), whole.used_times, whole.used_audio))
-    return out
+        yield Punctuated(utterance.utt_id, part, find_sentences(part), whole.used_times, whole.used_audio)
 
 
 def infer_by_budget(

@@ -11,7 +11,7 @@ from kaldi_punct.errors import KaldiPunctError
 
 if TYPE_CHECKING:
     from kaldi_punct.punctuator import Plan, Punctuator
-    from kaldi_punct.types import Audio, Punctuated, Utterance
+    from kaldi_punct.types import Audio, Punctuated
 
 Answered = tuple[int, Item, "Punctuated | KaldiPunctError"]
 
@@ -33,7 +33,7 @@ def punctuate_groups(
         punctuation: put marks.
         capitalization: put capitals.
     """
-    from kaldi_punct.punctuator import BATCH_PIECES, infer_by_budget
+    from kaldi_punct.punctuator import BATCH_PIECES, infer_by_budget, split_answer
 
     def answer(waiting: list[tuple[list[Numbered], Plan | KaldiPunctError]]) -> Iterator[Answered]:
         plans = [plan for _, plan in waiting if not isinstance(plan, KaldiPunctError)]
@@ -44,7 +44,7 @@ def punctuate_groups(
                 continue
             own = [next(probs) for _ in plan.examples]
             whole = punctuator.finish(plan, own, punctuation=punctuation, capitalization=capitalization)
-            parts = _split(whole, [item.utterance for _, item in group])
+            parts = split_answer(whole, [item.utterance for _, item in group])
             yield from ((number, item, part) for (number, item), part in zip(group, parts, strict=True))
 
     waiting: list[tuple[list[Numbered], Plan | KaldiPunctError]] = []
@@ -68,15 +68,3 @@ def _plan(
         return punctuator.plan(words, audio=sound_of(group[0][1]))
     except KaldiPunctError as e:
         return e
-
-
-def _split(whole: Punctuated, utterances: list[Utterance]) -> Iterator[Punctuated]:
-    """The answer to a conversation, by utterance."""
-    from kaldi_punct.punctuator import find_sentences
-    from kaldi_punct.types import Punctuated
-
-    taken = 0
-    for utterance in utterances:
-        part = whole.words[taken : taken + len(utterance.words)]
-        taken += len(utterance.words)
-        yield Punctuated(utterance.utt_id, part, find_sentences(part), whole.used_times, whole.used_audio)

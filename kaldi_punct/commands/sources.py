@@ -14,7 +14,7 @@ from kaldi_punct.errors import ConfigError, KaldiPunctError, UtteranceError
 from kaldi_punct.types import Utterance, Word
 
 if TYPE_CHECKING:
-    from kaldi_punct.kaldi.ctm_words import _Cutter
+    from kaldi_punct.kaldi.ctm_words import SegmentCutter
     from kaldi_punct.kaldi.tables import CtmLine, CtmSequence, Segment
 
 KINDS = ("lattice", "ctm", "text", "lines", "jsonl")
@@ -60,7 +60,7 @@ class Tables:
         recordings = {s.rec_id for s in self.segments.values()}
         # A CTM may name a recording by its file, and the channel beside it.
         self.recordings = recordings | {file for rec_id, (file, _) in self.channels.items() if rec_id in recordings}
-        self._cutter: _Cutter | None = None
+        self._cutter: SegmentCutter | None = None
 
     @classmethod
     def read(cls, args: argparse.Namespace) -> Tables:
@@ -99,10 +99,10 @@ class Tables:
 
     def cut(self, source: str, lines: Sequence[CtmLine]) -> dict[str, list[CtmLine]]:
         """The CTM lines of one recording and channel, by the segment that they lie in."""
-        from kaldi_punct.kaldi.ctm_words import _Cutter
+        from kaldi_punct.kaldi.ctm_words import SegmentCutter
 
         if self._cutter is None:
-            self._cutter = _Cutter(source, self.segments, self.channels)
+            self._cutter = SegmentCutter(source, self.segments, self.channels)
         return self._cutter(lines)
 
     def log_missing(self) -> None:

@@ -60,7 +60,7 @@ class CtmWords(Mapping[str, tuple[Word, ...]]):
         self._places: dict[str, tuple[str, str]] = {}
         if path is None:
             return
-        cut = _Cutter(str(path), segments, channels) if segments else None
+        cut = SegmentCutter(str(path), segments, channels) if segments else None
         for lines in read_ctm_recordings(path):
             for utt_id, own in split_channels(lines).items():
                 if cut is None:
@@ -111,7 +111,7 @@ class CtmWords(Mapping[str, tuple[Word, ...]]):
             self.errors[utt_id] = e
 
 
-class _Cutter:
+class SegmentCutter:
     """Cuts a recording's lines into its segments."""
 
     def __init__(self, name: str, segments: Mapping[str, Segment], channels: Mapping[str, tuple[str, str]]) -> None:
