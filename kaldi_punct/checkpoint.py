@@ -72,9 +72,13 @@ def create(config: Config) -> Checkpoint:
 
     Raises:
         CheckpointError: the encoder cannot be had.
+        ConfigError: windows longer than the encoder reaches.
     """
     name = config.model.encoder
     encoder_config = read_encoder_config(name, config.model.n_layers, config.model.encoder_dropout)
+    n_positions = getattr(encoder_config, "max_position_embeddings", None)
+    if n_positions is not None and config.data.max_pieces > n_positions:
+        raise ConfigError(f"data.max_pieces: expected at most {n_positions} for {name!r}, got {config.data.max_pieces}")
     model = Muse(config.model, encoder_config)
     load_pretrained(model.lexical, name)
     try:
@@ -144,17 +148,14 @@ def load(name: str | Path) -> Checkpoint:
     model = Muse(config, encoder_config)
     _load_weights(model, directory / "model.safetensors")
     model.eval()
-    tokenizer_path = directory / "tokenizer.json"
-    if not tokenizer_path.is_file():
-        raise CheckpointError(f"{tokenizer_path}: expected the model's tokenizer, got no such file")
     return Checkpoint(
         model,
         config,
         window,
-        Tokenizer.from_file(str(tokenizer_path)),
+        _read_tokenizer(directory / "tokenizer.json"),
         (cls_id, sep_id, unk_id),
         encoder_config,
-        _read_json(directory / "case_lexicon.json"),
+        _read_lexicon(directory / "case_lexicon.json"),
         values.get("name") or directory.name,
         values.get("version") or "0",
     )
@@ -240,6 +241,23 @@ def _plain_tokenizer(fast: Any, name: str) -> tuple[Tokenizer, tuple[int, int, i
     tokenizer.no_padding()
     tokenizer.no_truncation()
     return tokenizer, (cls_id, sep_id, fast.unk_token_id if fast.unk_token_id is not None else sep_id)
+
+
+def _read_tokenizer(path: Path) -> Tokenizer:
+    if not path.is_file():
+        raise CheckpointError(f"{path}: expected the model's tokenizer, got no such file")
+    try:
+        return Tokenizer.from_file(str(path))
+    except Exception as e:  # tokenizers raises nothing narrower
+        raise CheckpointError(f"{path}: expected the model's tokenizer, got: {e}; copy the model anew") from e
+
+
+def _read_lexicon(path: Path) -> dict[str, str]:
+    lexicon = _read_json(path)
+    wrong = next((word for word, written in lexicon.items() if not isinstance(written, str)), None)
+    if wrong is not None:
+        raise CheckpointError(f"{path}: expected strings, got {lexicon[wrong]!r} for {wrong!r}; copy the model anew")
+    return lexicon
 
 
 def _write_json(path: Path, value: object) -> None:

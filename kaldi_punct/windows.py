@@ -64,8 +64,8 @@ def cut_windows(n_pieces: Sequence[int], max_pieces: int, margin_words: int) -> 
 
     Args:
         n_pieces: pieces of each word.
-        max_pieces: length of a window, its two special pieces included. A longer single word gets a window of its own
-            (``build_example`` cuts its pieces).
+        max_pieces: length of a window, its two special pieces included. A single word that is longer gets a window of
+            its own (``cut_example`` cuts its pieces).
         margin_words: words shared by neighbouring windows on each side; fewer where a window holds few words.
     """
     budget = max_pieces - 2
@@ -90,7 +90,8 @@ def cut_windows(n_pieces: Sequence[int], max_pieces: int, margin_words: int) -> 
 def _step_back(n_pieces: Sequence[int], first: int, margin_words: int, budget: int) -> int:
     """Start of a window whose first answered word is ``first``: its left margin, within a third of the budget."""
     start, used = first, 0
-    while start > 0 and first - start < margin_words and used + n_pieces[start - 1] <= budget // 3:
+    room = min(budget // 3, budget - min(n_pieces[first], budget))
+    while start > 0 and first - start < margin_words and used + n_pieces[start - 1] <= room:
         start -= 1
         used += n_pieces[start]
     return start

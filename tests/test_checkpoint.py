@@ -36,7 +36,7 @@ def test_saved_and_loaded_is_the_same(tiny_model: Path, tmp_path: Path) -> None:
 
 def test_no_path_of_this_machine_stays_behind(tmp_path: Path) -> None:
     encoder = write_encoder(tmp_path / "encoder")
-    made = checkpoint.create(Config.load(None, [f"model.encoder={encoder}", "model.n_layers=1"]))
+    made = checkpoint.create(Config.load(None, [f"model.encoder={encoder}", "model.n_layers=1", "data.max_pieces=64"]))
     made.config.encoder = "org/name"
     checkpoint.save(made, tmp_path / "model")
     assert str(tmp_path) not in (tmp_path / "model" / "config.json").read_text()

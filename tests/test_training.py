@@ -145,6 +145,11 @@ def test_more_layers_than_the_encoder_has(encoder: Path, data: Path, tmp_path: P
         train(data, [], tmp_path / "exp", options(encoder, "model.n_layers=3"))
 
 
+def test_windows_longer_than_the_encoder_reaches(encoder: Path, data: Path, tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"data\.max_pieces: expected at most 128 for .*, got 129"):
+        train(data, [], tmp_path / "exp", options(encoder, "data.max_pieces=129", "train.batch_pieces=129"))
+
+
 def test_no_such_encoder(data: Path, tmp_path: Path) -> None:
     with pytest.raises(
         CheckpointError, match=r"model\.encoder: expected the installed package 'no_such_thing', got none"

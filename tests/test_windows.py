@@ -23,15 +23,14 @@ def table() -> PieceTable:
     return PieceTable(tokenizer, 2, 3, 1)
 
 
-@given(st.lists(st.integers(1, 40), max_size=300), st.integers(16, 64), st.integers(0, 20))
+@given(st.lists(st.integers(1, 40) | st.just(100), max_size=300), st.integers(16, 64), st.integers(0, 20))
 def test_every_word_is_answered_once_in_order(n_pieces: list[int], max_pieces: int, margin: int) -> None:
     windows = cut_windows(n_pieces, max_pieces, margin)
     answered = [i for w in windows for i in range(w.first, w.last)]
     assert answered == list(range(len(n_pieces)))
     for w in windows:
         assert w.start <= w.first <= w.last <= w.stop
-        fits = sum(min(n, max_pieces - 2) for n in n_pieces[w.start : w.stop]) <= max_pieces - 2
-        assert fits or w.first == w.stop - 1  # one word that fills the window goes with what precedes it
+        assert sum(min(n, max_pieces - 2) for n in n_pieces[w.start : w.stop]) <= max_pieces - 2
 
 
 def test_neighbours_share_the_margin() -> None:
@@ -52,7 +51,7 @@ def test_a_word_longer_than_the_window_is_cut_and_keeps_its_place(table: PieceTa
     windows = cut_windows([len(p) for p in track.pieces], 48, 4)
     examples = [cut_example(track, w.start, w.stop, table, 48, 1.0) for w in windows]
     assert [i for w in windows for i in range(w.first, w.last)] == [0, 1, 2]
-    assert all(e.n_pieces <= 48 + 46 for e in examples)
+    assert all(e.n_pieces <= 48 for e in examples)
 
 
 def test_a_word_that_the_tokenizer_swallows_still_has_a_piece(table: PieceTable) -> None:
