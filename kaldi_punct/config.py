@@ -54,7 +54,7 @@ class DataConfig:
     """How conversations are cut into windows, in training and at inference alike."""
 
     max_pieces: int = 192  # window length with its two special pieces
-    margin_words: int = 16  # context that neighbouring windows share at inference, on each side
+    margin_words: int = 32  # context that neighbouring windows share at inference, on each side
     mask_words: int = 4  # words at an inner window edge that training does not learn from
     crop_prob: float = 0.2  # share of windows cut to a few sentences, so that short inputs are known too
     hide_times_prob: float = 0.15  # times hidden in a whole window: lattices, CTMs and texts know different things

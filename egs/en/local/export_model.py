@@ -18,9 +18,12 @@ def main() -> None:
     parser.add_argument("out", type=Path)
     parser.add_argument("--name", required=True)
     parser.add_argument("--version", required=True)
+    parser.add_argument("--margin-words", type=int, help="context of windows, which may change after training")
     args = parser.parse_args()
     model = checkpoint.load(args.model)
     model.name, model.version = args.name, args.version
+    if args.margin_words is not None:
+        model.window.margin_words = args.margin_words
     checkpoint.save(model, args.out, quantise=True)
     size = sum(p.stat().st_size for p in args.out.iterdir())
     print(f"{args.out}: {size / 1e6:.1f} MB")
