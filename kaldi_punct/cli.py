@@ -6,6 +6,7 @@ The exit status is 0 if at least one utterance came out and nothing was cut shor
 from __future__ import annotations
 
 import argparse
+import contextlib
 import logging
 import os
 import sys
@@ -67,10 +68,13 @@ class _Lines(logging.Handler):
         text = self.format(record)
         if record.levelno > logging.INFO:
             text = f"{record.levelname}: {text}"
-        if "tqdm" in sys.modules:
-            sys.modules["tqdm"].tqdm.write(text, file=sys.stderr)
-        else:
-            print(text, file=sys.stderr)
+        if sys.stderr is None:  # closed; print would turn to stdout
+            return
+        with contextlib.suppress(OSError):  # a full disk under the log stops no work
+            if "tqdm" in sys.modules:
+                sys.modules["tqdm"].tqdm.write(text, file=sys.stderr)
+            else:
+                print(text, file=sys.stderr)
 
 
 def _start_log(verbose: bool) -> logging.Handler:

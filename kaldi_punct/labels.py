@@ -159,21 +159,33 @@ def write_case(word: str, case: Case | None, lexicon: Mapping[str, str] | None =
     if case is None or not is_word(word):
         return word
     if case is Case.LOWER:
-        return word.lower()
+        return _lower(word)
     if case is Case.MIXED and lexicon is not None and word.lower() in lexicon:
         return lexicon[word.lower()]
     if case is Case.UPPER:
         tail = _CLITIC_TAIL.search(word.lower())
-        return word[: tail.start()].upper() + tail.group() if tail else word.upper()
-    return _capitalize(word.lower())
+        return _upper(word[: tail.start()]) + tail.group() if tail else _upper(word)
+    return _capitalize(_lower(word))
 
 
 def _capitalize(lower: str) -> str:
     """The word with its first letter raised; "o'brien" and "twenty-first" keep their tails lower."""
     for i, c in enumerate(lower):
         if c.isalpha():
-            return lower[:i] + c.upper() + lower[i + 1 :]
+            return lower[:i] + _upper(c) + lower[i + 1 :]
     return lower
+
+
+def _upper(word: str) -> str:
+    """In capitals, letter for letter: "ß" stays, since "SS" would be another spelling."""
+    upper = word.upper()
+    return upper if len(upper) == len(word) else "".join(c.upper() if len(c.upper()) == 1 else c for c in word)
+
+
+def _lower(word: str) -> str:
+    """In small letters, letter for letter."""
+    lower = word.lower()
+    return lower if len(lower) == len(word) else "".join(c.lower() if len(c.lower()) == 1 else c for c in word)
 
 
 def _is_abbreviation(token: str, labels: LabelSet) -> bool:

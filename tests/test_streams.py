@@ -121,7 +121,7 @@ def test_an_empty_gzip_file_is_cut_short(tmp_path: Path, data: bytes) -> None:
 def test_what_is_not_gzip_says_so(tmp_path: Path) -> None:
     (tmp_path / "x.gz").write_bytes(b"hello world")
     with pytest.raises(
-        FormatError, match=r"x\.gz: expected gzip data, got damage near byte 0 of the file \(.*\); write"
+        FormatError, match=r"x\.gz: expected gzip data, got damage near byte 1 of the file \(.*\); write"
     ):
         read(tmp_path / "x.gz")
 

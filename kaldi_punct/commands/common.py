@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import sys
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
@@ -97,4 +98,5 @@ def with_progress(items: Iterable[T], unit: str) -> Iterator[T]:
     """The same items under a progress bar on stderr, where that is a terminal."""
     from tqdm import tqdm
 
-    yield from tqdm(items, unit=unit, disable=None, dynamic_ncols=True)
+    # None: where stderr is no terminal; it may also be closed.
+    yield from tqdm(items, unit=unit, disable=True if sys.stderr is None else None, dynamic_ncols=True)

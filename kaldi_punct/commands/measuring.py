@@ -66,7 +66,7 @@ def run_project(args: argparse.Namespace, tally: Tally) -> None:
     from kaldi_punct.projection import project
 
     kind = args.kind or ("ctm" if sources.looks_like_ctm(args.source) else "text")
-    refs = dict(read_text(args.ref))
+    refs = sources.by_key(args.ref, read_text(args.ref))
     n_marks = n_lost = 0
     with open_wxfilename(args.out) as out:
         entries = sources.read_items(args.source, kind, sources.Tables())
@@ -76,7 +76,7 @@ def run_project(args: argparse.Namespace, tally: Tally) -> None:
                 continue
             done = project(split(refs[utt_id]), [w.word for w in item.utterance.words])
             n_marks, n_lost = n_marks + done.n_marks, n_lost + done.n_marks_lost
-            out.write(f"{utt_id} {join(done.words)}\n".encode())
+            out.write(f"{utt_id} {join(done.words)}".rstrip(" ").encode() + b"\n")
             tally.n_done += 1
     log.info(
         "%d of %d marks were lost with deleted words (%.1f %%)",

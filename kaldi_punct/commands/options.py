@@ -83,7 +83,7 @@ def add_device(parser: argparse.ArgumentParser) -> None:
 
 def count(text: str) -> int:
     """A whole number above 0, as an option's value."""
-    value = int(text)
+    value = int(text) if re.fullmatch(r"[0-9]{1,9}", text) else 0
     if value < 1:
         raise argparse.ArgumentTypeError(f"expected a whole number above 0, got {text!r}")
     return value
@@ -96,7 +96,10 @@ def _device(text: str) -> str:
 
 
 def _positive(text: str) -> float:
-    value = float(text)
+    try:
+        value = float(text)
+    except ValueError:
+        value = 0.0
     if not 0.0 < value < float("inf"):
         raise argparse.ArgumentTypeError(f"expected a number above 0, got {text!r}")
     return value

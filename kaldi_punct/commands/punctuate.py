@@ -147,4 +147,6 @@ def write_answers(
             else:
                 tally.n_done += 1
         writer.flush()
+    if not tally.n_done + tally.n_errors:
+        log.warning("%s: expected utterances, got none: is it empty?", args.source)
     side.log_missing()

@@ -80,20 +80,21 @@ def run_client(args: argparse.Namespace, tally: Tally) -> None:
 
         def answers(items: Iterator[Item]) -> Iterator[Answered]:
             waiting: deque[tuple[int, Item]] = deque()
-            by_id: dict[str, Item] = {}
+            by_identity: dict[int, Item] = {}  # two utterances of an input may have the same key
 
             def groups() -> Iterator[Sequence[Utterance]]:
                 for group in conversations(items, side.sizes()):
                     waiting.extend(group)
-                    by_id.update((item.utterance.utt_id, item) for _, item in group)
+                    by_identity.update((id(item.utterance), item) for _, item in group)
                     yield [item.utterance for _, item in group]
 
             def audio(utterance: Utterance) -> Audio | None:
-                return sound.of_utterance(by_id[utterance.utt_id])
+                return sound.of_utterance(by_identity[id(utterance)])
 
-            for utt_id, answer in punctuate_all(client, groups(), audio=audio, in_flight=args.in_flight):
-                by_id.pop(utt_id, None)
-                yield *waiting.popleft(), answer
+            for _, answer in punctuate_all(client, groups(), audio=audio, in_flight=args.in_flight):
+                number, item = waiting.popleft()
+                del by_identity[id(item.utterance)]
+                yield number, item, answer
 
         write_answers(args, kind, side, entries, answers, tally)
 

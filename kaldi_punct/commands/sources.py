@@ -6,17 +6,19 @@ import argparse
 import logging
 import os
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from itertools import pairwise
+from typing import TYPE_CHECKING, TypeVar
 
-from kaldi_punct.errors import ConfigError, KaldiPunctError, UtteranceError
+from kaldi_punct.errors import ConfigError, FormatError, KaldiPunctError, UtteranceError
 from kaldi_punct.types import Utterance, Word
 
 if TYPE_CHECKING:
     from kaldi_punct.kaldi.ctm_words import SegmentCutter
     from kaldi_punct.kaldi.tables import CtmLine, CtmSequence, Segment
 
+T = TypeVar("T")
 KINDS = ("lattice", "ctm", "text", "lines", "jsonl")
 log = logging.getLogger("kaldi_punct")
 
@@ -67,12 +69,12 @@ class Tables:
         """The tables that the options name."""
         from kaldi_punct.kaldi import tables
 
-        segments = {} if args.segments is None else {s.utt_id: s for s in tables.read_segments(args.segments)}
-        utt2spk = {} if args.utt2spk is None else dict(tables.read_utt2spk(args.utt2spk))
-        channels = {}
-        if args.reco2file_and_channel is not None:
-            channels = dict(tables.read_reco2file_and_channel(args.reco2file_and_channel))
-        return cls(segments, utt2spk, channels)
+        segments, utt2spk, channels = args.segments, args.utt2spk, args.reco2file_and_channel
+        return cls(
+            {} if segments is None else by_key(segments, ((s.utt_id, s) for s in tables.read_segments(segments))),
+            {} if utt2spk is None else by_key(utt2spk, tables.read_utt2spk(utt2spk)),
+            {} if channels is None else by_key(channels, tables.read_reco2file_and_channel(channels)),
+        )
 
     def sizes(self) -> Counter[str]:
         """How many utterances each conversation has, by its name."""
@@ -112,6 +114,22 @@ class Tables:
             log.warning("%d utterances are not in %s: %s", n, table, effect)
 
 
+def by_key(table: str, entries: Iterable[tuple[str, T]]) -> dict[str, T]:
+    """The entries of a side table, one a line.
+
+    Raises:
+        FormatError: it has none, or a key twice.
+    """
+    out: dict[str, T] = {}
+    for n, (key, value) in enumerate(entries, 1):
+        if key in out:
+            raise FormatError(f"{table}:{n}: expected each key once, got '{key}' again; remove one of the lines")
+        out[key] = value
+    if not out:
+        raise FormatError(f"{table}: expected at least one line, got an empty table; leave the option out")
+    return out
+
+
 def guess_kind(source: str) -> str:
     """The kind of an input, by its name and its first lines.
 
@@ -133,6 +151,8 @@ def guess_kind(source: str) -> str:
             return "ctm"
         if name.startswith("text") or name.endswith(".text"):
             return "text"
+    elif source not in ("", "-") and "|" not in source and ":" not in source and not os.path.exists(source):
+        raise FormatError(f"{source}: expected a readable file, got no such file; check the name")
     raise ConfigError(
         f"--from: expected one of {', '.join(KINDS)} for an input whose name does not tell, got none: '{source}'; "
         "say what it is, e.g. --from text for lines '<utt-id> <word> …', --from lines for words alone"
@@ -188,15 +208,37 @@ def _read_jsonl(source: str, side: Tables) -> Entries:
     from kaldi_punct.formats.jsonl import read_jsonl
 
     for utterance in read_jsonl(source):
-        yield utterance.utt_id, side.place(utterance)
+        error = _step_back(source, utterance)
+        yield utterance.utt_id, error or side.place(utterance)
+
+
+def _step_back(source: str, utterance: Utterance) -> UtteranceError | None:
+    """Why an utterance's times cannot be, as ``count_steps_back`` says of a CTM."""
+    from kaldi_punct.kaldi.ctm import MAX_STEP_BACK_S
+
+    before = 0.0
+    for word in utterance.words:
+        if word.start_s is None:
+            continue
+        if before - word.start_s > MAX_STEP_BACK_S + 1e-9:
+            return UtteranceError(
+                f"{source}: {utterance.utt_id}: expected times that go on, got '{word.word}' at {word.start_s:g} s "
+                f"after a word at {before:g} s; sort the words by their times"
+            )
+        before = word.start_s
+    return None
 
 
 def _read_ctm(source: str, side: Tables) -> Entries:
     """A CTM by recording, by utterance (times count from the segment's start), or by recording and cut by segments."""
     from kaldi_punct.kaldi import tables
+    from kaldi_punct.kaldi.ctm import MAX_STEP_BACK_S, split_channels
 
-    n_steps_back = 0
+    n_steps_back = n_pairs = n_overlaps = 0
     for lines in tables.read_ctm_recordings(source):
+        for own in split_channels(lines).values():
+            n_pairs += len(own) - 1
+            n_overlaps += sum(b.start_s < a.start_s + a.duration_s - MAX_STEP_BACK_S for a, b in pairwise(own))
         for found in _sequences(source, lines, side):
             if isinstance(found, UtteranceError):
                 yield lines[0].rec_id, found
@@ -206,6 +248,13 @@ def _read_ctm(source: str, side: Tables) -> Entries:
             yield found.utterance.utt_id, replace(item, lines=found.lines)
     if n_steps_back:
         log.warning("%s: %d times step back by at most 0.1 s (taken as they are)", source, n_steps_back)
+    if 2 * n_overlaps > n_pairs:
+        log.warning(
+            "%s: %d of %d words last beyond the start of the next: the fourth field of a CTM is a duration, not an end",
+            source,
+            n_overlaps,
+            n_pairs,
+        )
 
 
 def _sequences(source: str, lines: Sequence[CtmLine], side: Tables) -> Iterator[CtmSequence | UtteranceError]:

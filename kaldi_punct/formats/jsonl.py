@@ -11,8 +11,8 @@ module writes can be read again.
 from __future__ import annotations
 
 import json
-import math
 import os
+import sys
 from collections.abc import Iterable, Iterator, Mapping
 
 from kaldi_punct.errors import FormatError
@@ -20,6 +20,8 @@ from kaldi_punct.kaldi.streams import RxFilename, read_lines, split_fields, writ
 from kaldi_punct.types import Punctuated, PunctuatedWord, Sentence, Utterance, Word
 
 _Object = Mapping[str, object]
+_MAX = sys.float_info.max
+_SLACK_S = 0.1  # as times of a CTM may step back
 
 
 def dumps(punctuated: Punctuated) -> str:
@@ -50,10 +52,10 @@ def read_jsonl(rx: RxFilename) -> Iterator[Utterance]:
             continue
         try:
             record = json.loads(line)
-        except json.JSONDecodeError as e:
+        except (ValueError, RecursionError) as e:  # a number of thousands of digits is a ValueError of its own
+            what = f"{e.msg} in column {e.colno}" if isinstance(e, json.JSONDecodeError) else str(e).partition(";")[0]
             raise FormatError(
-                f"{name}:{n}: expected one JSON object, got '{line[:40]}' ({e.msg} in column {e.colno}); "
-                "write one a line"
+                f"{name}:{n}: expected one JSON object, got '{line[:40]}' ({what}); write one a line"
             ) from e
         yield _to_utterance(f"{name}:{n}", record)
 
@@ -93,17 +95,20 @@ def _rounded(seconds: float | None) -> float | None:
 def _to_utterance(where: str, record: object) -> Utterance:
     if not isinstance(record, dict):
         raise FormatError(f'{where}: expected a JSON object, got {_kind(record)}; write {{"utt_id": …, "words": […]}}')
-    utt_id = _string(where, record, "utt_id")
+    utt_id = _token(where, record, "utt_id")
     if utt_id is None:
         raise FormatError(f"{where}: expected a string 'utt_id', got none; give each line one")
-    return Utterance(
-        utt_id,
-        _to_words(where, record),
-        _string(where, record, "rec_id"),
-        _string(where, record, "channel"),
-        _number(where, record, "start_s"),
-        _number(where, record, "end_s"),
-    )
+    start_s, end_s = _number(where, record, "start_s"), _number(where, record, "end_s")
+    if start_s is not None and end_s is not None and end_s <= start_s:
+        raise FormatError(f"{where}: expected 'start_s' below 'end_s', got {start_s:g} and {end_s:g}; correct them")
+    words = _to_words(where, record)
+    early = next((w for w in words if w.start_s is not None and w.start_s < (start_s or 0.0) - _SLACK_S), None)
+    if early is not None:
+        raise FormatError(
+            f"{where}: expected times on the recording's clock, got '{early.word}' at {early.start_s:g} s before the "
+            f"utterance's 'start_s' {start_s:g}; add the latter to the words' times, or leave it out"
+        )
+    return Utterance(utt_id, words, _token(where, record, "rec_id"), _token(where, record, "channel"), start_s, end_s)
 
 
 def _to_words(where: str, record: _Object) -> tuple[Word, ...]:
@@ -128,11 +133,9 @@ def _to_word(where: str, record: object) -> Word:
         raise FormatError(
             f'{where}: expected a string or an object, got {_kind(record)}; write "hello" or {{"word": "hello"}}'
         )
-    word = _string(where, record, "word")
-    if word is None or len(split_fields(word)) != 1 or split_fields(word) != [word]:
-        raise FormatError(
-            f"{where}: expected a string 'word' without blanks, got {json.dumps(word)}; write one object a word"
-        )
+    word = _token(where, record, "word")
+    if word is None:
+        raise FormatError(f"{where}: expected a string 'word' without blanks, got null; write one object a word")
     start_s, duration_s = _number(where, record, "start_s"), _number(where, record, "duration_s")
     if (start_s is None) != (duration_s is None):
         raise FormatError(f"{where}: expected both 'start_s' and 'duration_s' or neither, got one; add the other")
@@ -141,13 +144,29 @@ def _to_word(where: str, record: object) -> Word:
         raise FormatError(
             f"{where}: expected a 'confidence' from 0 to 1, got {confidence:g}; leave it out if there is none"
         )
-    return Word(word, start_s, duration_s, confidence, _string(where, record, "spk_id"))
+    return Word(word, start_s, duration_s, confidence, _token(where, record, "spk_id"))
+
+
+def _token(where: str, record: _Object, field: str) -> str | None:
+    """A string that can stand in a table: as a key, a column, a word."""
+    value = _string(where, record, field)
+    if value is not None and split_fields(value) != [value]:
+        raise FormatError(
+            f"{where}: expected a string '{field}' without blanks, got {json.dumps(value)[:40]}; "
+            + ("write one object a word" if field == "word" else "put e.g. _ in their place")
+        )
+    return value
 
 
 def _string(where: str, record: _Object, field: str) -> str | None:
     value = record.get(field)
     if value is not None and not isinstance(value, str):
         raise FormatError(f"{where}: expected a string '{field}', got {_kind(value)}; put it in quotes")
+    if value is not None and any("\ud800" <= c <= "\udfff" for c in value):
+        raise FormatError(
+            f"{where}: expected a string '{field}' of whole characters, got half a surrogate pair: "
+            f"{json.dumps(value)[:40]}; write the character itself"
+        )
     return value
 
 
@@ -155,7 +174,7 @@ def _number(where: str, record: _Object, field: str) -> float | None:
     value = record.get(field)
     if value is None:
         return None
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value) or value < 0:
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value <= _MAX:
         raise FormatError(
             f"{where}: expected a number '{field}' of at least 0, got {json.dumps(value)[:40]}; "
             "null says that it is unknown"

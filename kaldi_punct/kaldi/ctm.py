@@ -9,7 +9,15 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 
 from kaldi_punct.errors import FormatError, UtteranceError
-from kaldi_punct.kaldi.streams import RxFilename, as_rspecifier, read_lines, split_fields, to_seconds, write_lines
+from kaldi_punct.kaldi.streams import (
+    RxFilename,
+    as_rspecifier,
+    read_lines,
+    split_fields,
+    to_number,
+    to_seconds,
+    write_lines,
+)
 from kaldi_punct.types import Utterance, Word
 
 MAX_STEP_BACK_S = 0.1  # decoders and roundings step back by a frame or two; more is a table in disorder
@@ -199,10 +207,7 @@ def write_ctm(table: RxFilename, lines: Iterable[CtmLine]) -> int:
 def _to_confidence(name: str, n: int, field: str) -> float | None:
     if field == "NA":
         return None
-    try:
-        confidence = float(field)
-    except ValueError:
-        confidence = -1.0
+    confidence = to_number(field)
     if not 0 <= confidence <= 1 + _CONFIDENCE_SLACK:
         raise FormatError(
             f"{name}:{n}: expected a confidence from 0 to 1 (or NA), got '{field}'; leave the sixth field out if "

@@ -24,6 +24,7 @@ __all__ = ["Decoder", "Lattice", "WordAligner", "parse", "read_archive", "read_v
 
 _LOG = logging.getLogger(__name__)
 _CHUNK_BYTES = 1 << 16
+_MAX_PATHS = 2**31 - 1  # what the native core counts to
 
 
 def parse(data: bytes, name: str = "") -> Lattice:
@@ -181,7 +182,7 @@ class Decoder:
         if not math.isfinite(scale):
             raise ConfigError(f"acoustic_scale: expected a finite number, got {scale}")
         scales = _core.Scales(self.lm_scale, scale, self.word_ins_penalty)
-        paths = _core.best_paths(lattice, n, scales)
+        paths = _core.best_paths(lattice, min(n, _MAX_PATHS), scales)
         if not paths:
             raise UtteranceError(f"{lattice.origin}: the lattice has no path to a final state; was decoding cut off?")
         all_paths_cost = _core.total_cost_of_all(lattice, scales)

@@ -11,6 +11,7 @@ read, and as a FormatError when the stream is closed.
 from __future__ import annotations
 
 import contextlib
+import errno
 import gzip
 import io
 import math
@@ -19,18 +20,21 @@ import re
 import stat
 import subprocess
 import sys
-import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import BinaryIO, cast
+from typing import TYPE_CHECKING, BinaryIO, cast
 
 from kaldi_punct.errors import FormatError
+from kaldi_punct.kaldi.gunzip import gunzip
+
+if TYPE_CHECKING:
+    from _typeshed import ReadableBuffer
 
 _CHUNK_BYTES = 1 << 16
 BLANKS = " \t\r\n\f\v"  # where Kaldi's SplitStringToVector splits: ASCII blanks alone
 _FIELD = re.compile(rf"[^{BLANKS}]+")
 _KEY_VALUE = re.compile(rf"[{BLANKS}]*([^{BLANKS}]+)[{BLANKS}]*(.*)", re.DOTALL)
-_OFFSET = re.compile(r"^(.+):(\d+)$")
+_OFFSET = re.compile(r"^(.+):([0-9]{1,18})$")
 # Kaldi's kaldi-table.h. All but "p" (permissive) only tell Kaldi how to save memory in random access.
 _OPTIONS = frozenset({"ark", "scp", "b", "t", "o", "no", "s", "ns", "cs", "ncs", "p", "np", "bg", "f", "nf"})
 
@@ -98,16 +102,21 @@ def split_key(name: str, n: int, line: str) -> tuple[str, str]:
     return found.group(1), found.group(2).rstrip(BLANKS)
 
 
+def to_number(field: str) -> float:
+    """The number that a field holds; NaN if it is none, or one that only Python reads: "1_0", digits of Arabic."""
+    try:
+        return float(field) if field.isascii() and "_" not in field else math.nan
+    except ValueError:
+        return math.nan
+
+
 def to_seconds(name: str, n: int, field: str) -> float:
     """The number in a field of line ``n`` that holds a time.
 
     Raises:
         FormatError: it is no finite number.
     """
-    try:
-        seconds = float(field)
-    except ValueError:
-        seconds = math.nan
+    seconds = to_number(field)
     if not math.isfinite(seconds):
         raise FormatError(f"{name}:{n}: expected a time in seconds, got '{field}'; write it as a number")
     return seconds
@@ -181,10 +190,12 @@ def open_wxfilename(wx: RxFilename) -> Iterator[BinaryIO]:
     Raises:
         FormatError: it cannot be opened, or its command failed.
     """
-    name = os.fspath(wx)
-    if isinstance(wx, str) and name in ("", "-"):
-        yield sys.stdout.buffer
-        sys.stdout.buffer.flush()
+    name = _name_of(wx)
+    if isinstance(wx, str) and name in ("", "-", "/dev/stdout"):
+        with _standard_output() as stream:
+            yield stream
+    elif isinstance(wx, str) and name.rstrip(" ").endswith("|"):
+        raise FormatError(f"{name}: expected an output, got an input pipe; write '| <command>'")
     elif isinstance(wx, str) and name.lstrip(" ").startswith("|"):
         with _output_pipe(name) as stream:
             yield stream
@@ -201,6 +212,33 @@ def write_lines(wx: RxFilename, lines: Iterator[str]) -> int:
             stream.write(f"{line}\n".encode())
             n += 1
     return n
+
+
+class _Sink(io.FileIO):
+    """A file to write to whose errors name it and say what to do."""
+
+    def write(self, data: ReadableBuffer) -> int:
+        try:
+            return super().write(data)
+        except OSError as e:
+            raise _unwritten(e, str(self.name)) from e
+
+
+def _unwritten(error: OSError, name: str) -> OSError:
+    return OSError(error.errno, f"expected to be written whole, got '{error.strerror}'; make room for it", name)
+
+
+@contextlib.contextmanager
+def _standard_output() -> Iterator[BinaryIO]:
+    if sys.stdout is None:
+        raise FormatError("-: expected an open standard output, got a closed one; name a file")
+    try:
+        yield sys.stdout.buffer
+        sys.stdout.buffer.flush()
+    except OSError as e:
+        if e.filename is not None or e.errno not in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
+            raise
+        raise _unwritten(e, "standard output") from e
 
 
 class _Source(io.RawIOBase):
@@ -233,9 +271,11 @@ class _Source(io.RawIOBase):
 
 
 def _open_for_reading(rx: RxFilename, stack: contextlib.ExitStack) -> BinaryIO:
-    name = os.fspath(rx)
+    name = _name_of(rx)
     if isinstance(rx, str):
         if name in ("", "-"):
+            if sys.stdin is None:
+                raise FormatError("-: expected an open standard input, got a closed one; name a file")
             return sys.stdin.buffer
         if name.rstrip(" ").endswith("|"):
             return _buffered(_command_chunks(name, stack))
@@ -246,7 +286,14 @@ def _open_for_reading(rx: RxFilename, stack: contextlib.ExitStack) -> BinaryIO:
             stream.seek(int(found.group(2)))
             return stream
     stream = _open_file(name, name, stack)
-    return _buffered(_gunzip(name, _chunks(stream))) if name.endswith(".gz") else stream
+    return _buffered(gunzip(name, _chunks(stream))) if name.endswith(".gz") else stream
+
+
+def _name_of(name: RxFilename) -> str:
+    text = os.fspath(name)
+    if "\0" in text:
+        raise FormatError(f"{text!r}: expected a file name or a command, got a null byte in it; take it out")
+    return text
 
 
 def _buffered(chunks: Iterator[bytes]) -> BinaryIO:
@@ -284,54 +331,34 @@ def _until_status(name: str, process: subprocess.Popen[bytes], stdout: io.Buffer
         raise FormatError(f"{name}: expected the command to end with status 0, got {status}; run it alone to see why")
 
 
-def _gunzip(name: str, chunks: Iterator[bytes]) -> Iterator[bytes]:
-    """Decompressed bytes of one or more gzip members; all that is whole comes out before a FormatError."""
-    unzip, n_bytes, is_open = zlib.decompressobj(31), 0, False
-    for chunk in chunks:
-        data = chunk
-        while data:
-            if not is_open and n_bytes and not (data := data.lstrip(b"\0")):
-                break  # zero padding after the last member, as gzip itself allows
-            is_open = True
-            try:
-                yield unzip.decompress(data)
-            except zlib.error as e:
-                raise FormatError(
-                    f"{name}: expected gzip data, got damage near byte {n_bytes} of the file ({e}); write the file anew"
-                ) from e
-            n_bytes += len(data) - len(unzip.unused_data)
-            data = unzip.unused_data
-            if unzip.eof:
-                unzip, is_open = zlib.decompressobj(31), False
-    if is_open or not n_bytes:
-        raise FormatError(
-            f"{name}: expected whole gzip data, got an end after byte {n_bytes} of the file; write the file anew"
-        )
-
-
 @contextlib.contextmanager
 def _output_pipe(name: str) -> Iterator[BinaryIO]:
     process = subprocess.Popen(name.lstrip(" ")[1:], shell=True, stdin=subprocess.PIPE)
     assert process.stdin is not None, "This is a bug."
+    status = 0
     try:
-        yield cast(BinaryIO, process.stdin)
-    finally:
-        with contextlib.suppress(BrokenPipeError):
-            process.stdin.close()
-        status = process.wait()
+        try:
+            yield cast(BinaryIO, process.stdin)
+        finally:
+            with contextlib.suppress(BrokenPipeError):
+                process.stdin.close()
+            status = process.wait()
+    except BrokenPipeError:
+        if not status:  # it took what it wanted, as head does
+            raise
     if status:
         raise FormatError(f"{name}: expected the command to end with status 0, got {status}; run it alone to see why")
 
 
 @contextlib.contextmanager
 def _new_file(name: str) -> Iterator[BinaryIO]:
-    target = os.path.realpath(name)
-    is_special = os.path.exists(target) and not stat.S_ISREG(os.stat(target).st_mode)  # /dev/null, a fifo
+    is_special = os.path.exists(name) and not stat.S_ISREG(os.stat(name).st_mode)  # /dev/null, a fifo, >(command)
+    target = name if is_special else os.path.realpath(name)
     temporary = target if is_special else target + ".tmp"
     is_done = False
     with contextlib.ExitStack() as stack:
         try:
-            file = stack.enter_context(open(temporary, "wb"))
+            file = stack.enter_context(io.BufferedWriter(_Sink(temporary, "wb")))
         except OSError as e:
             raise FormatError(
                 f"{name}: expected a file that can be written, got '{e.strerror}'; check its directory and permissions"

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import os
+import re
 
 from kaldi_punct.errors import FormatError
 from kaldi_punct.kaldi.streams import RxFilename, read_lines, split_fields
+
+_NUMBER = re.compile(r"[0-9]{1,10}")  # of 32 bits in Kaldi
 
 
 def read_symbols(table: RxFilename) -> dict[int, str]:
@@ -18,7 +21,7 @@ def read_symbols(table: RxFilename) -> dict[int, str]:
     symbols: dict[int, str] = {}
     for n, line in read_lines(table):
         fields = split_fields(line)
-        if len(fields) != 2 or not fields[1].isascii() or not fields[1].isdigit():
+        if len(fields) != 2 or not _NUMBER.fullmatch(fields[1]):
             raise FormatError(f"{name}:{n}: expected 2 fields '<word> <number>', got '{line}'; is it a words.txt?")
         number = int(fields[1])
         if number in symbols:

@@ -25,6 +25,7 @@ from numpy.typing import NDArray
 
 from kaldi_punct.errors import KaldiPunctError, ServeError, UtteranceError
 from kaldi_punct.serve import messages
+from kaldi_punct.serve.addresses import check_address
 from kaldi_punct.serve.batcher import OverloadedError
 from kaldi_punct.types import Audio, Hypothesis, Punctuated, Utterance, Word, to_words
 from kaldi_punct.v1 import punctuation_pb2 as pb
@@ -67,7 +68,7 @@ class Client:
     def __init__(
         self, target: str = "localhost:50051", *, timeout_s: float | None = 300.0, switches: Switches | None = None
     ) -> None:
-        self.target = target
+        self.target = check_address("server", target)
         self._timeout_s = timeout_s
         self._switches = switches or Switches()
         self._channel = grpc.insecure_channel(

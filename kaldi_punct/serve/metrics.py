@@ -51,8 +51,11 @@ class Metrics:
             raise ConfigError(f"metrics-listen: expected HOST:PORT, got {listen!r}; e.g. localhost:9090")
         try:
             start_http_server(int(port), host or "localhost", registry=self.registry)
-        except OSError as e:
-            raise ConfigError(f"metrics-listen: expected a free address, got {listen!r} ({e.strerror})") from e
+        except (OSError, OverflowError) as e:
+            reason = e.strerror if isinstance(e, OSError) else str(e)
+            raise ConfigError(
+                f"metrics-listen: expected a free address, got {listen!r} ({reason}); choose another"
+            ) from e
 
     def _counter(self, name: str, text: str, labels: tuple[str, ...] = ()) -> Counter:
         return Counter(f"kaldi_punct_{name}", text, labels, registry=self.registry)

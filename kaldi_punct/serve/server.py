@@ -25,6 +25,7 @@ from grpc_status import rpc_status
 
 from kaldi_punct.errors import ConfigError, FormatError, ServeError, UtteranceError
 from kaldi_punct.kaldi.lattice import Decoder
+from kaldi_punct.serve.addresses import check_address
 from kaldi_punct.serve.batcher import Batcher, ClosedError, OverloadedError
 from kaldi_punct.serve.metrics import Metrics
 from kaldi_punct.serve.requests import RequestHandler
@@ -79,10 +80,13 @@ class ServeOptions:
     metrics_listen: str | None = None
 
     def __post_init__(self) -> None:
+        check_address("listen", self.listen)
         for name in ("max_batch_pieces", "max_requests", "max_message_bytes", "n_threads"):
             if getattr(self, name) < 1:
                 raise ConfigError(f"{name}: expected at least 1, got {getattr(self, name)}")
-        if not self.grace_s >= 0:
+        if self.max_message_bytes >= 1 << 31:
+            raise ConfigError(f"max_message_bytes: expected less than 2048 MiB, got {self.max_message_bytes >> 20} MiB")
+        if not 0 <= self.grace_s < float("inf"):
             raise ConfigError(f"grace_s: expected seconds, 0 or more, got {self.grace_s}")
 
 
