@@ -18,6 +18,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import yaml
 from omegaconf import OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
@@ -121,8 +122,11 @@ class Config:
             config = OmegaConf.to_object(merged)
         except OSError as e:
             raise ConfigError(f"{path}: expected a readable YAML file, got {e.strerror}") from e
+        except (yaml.YAMLError, UnicodeDecodeError) as e:
+            raise ConfigError(f"{path}: expected YAML, got something else: {' '.join(str(e).split())}") from e
         except OmegaConfBaseException as e:
-            raise ConfigError(f"{path or 'override'}: {str(e).splitlines()[0]}") from e
+            key = f" {e.full_key}:" if e.full_key else ""
+            raise ConfigError(f"{path or 'override'}:{key} {str(e).splitlines()[0]}") from e
         assert isinstance(config, cls), "OmegaConf returned another type. This is a bug."
         check(config)
         return config
@@ -161,6 +165,11 @@ def check(config: Config) -> None:
         value = getattr(config.data, name)
         _require(0.0 <= value <= 1.0, f"data.{name}", "a probability 0..1", value)
     _require(config.train.precision in ("fp32", "bf16"), "train.precision", "fp32 or bf16", config.train.precision)
+    for option in dataclasses.fields(config.train):
+        value = getattr(config.train, option.name)
+        if isinstance(value, (int, float)):
+            least = 1 if option.name == "save_every_steps" else 0
+            _require(least <= value < float("inf"), f"train.{option.name}", f"a number of at least {least}", value)
     _require(
         config.train.batch_pieces >= config.data.max_pieces,
         "train.batch_pieces",

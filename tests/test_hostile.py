@@ -399,6 +399,26 @@ class TestModels:
             checkpoint.load(tmp_path)
 
 
+class TestConfigs:
+    @pytest.mark.parametrize(
+        ("content", "error"),
+        [
+            (b"train: {", "c.yaml: expected YAML, got something else: while parsing a flow node"),
+            (b"\xff", "c.yaml: expected YAML, got something else: 'utf-8' codec can't decode byte 0xff"),
+            (b"train: {max_steps: x}", "c.yaml: train.max_steps: Value 'x' of type 'str' could not be converted to"),
+            (b"train: {max_steps: -1}", "train.max_steps: expected a number of at least 0, got -1"),
+            (b"train: {peak_lr: .nan}", "train.peak_lr: expected a number of at least 0, got nan"),
+            (b"train: {save_every_steps: 0}", "train.save_every_steps: expected a number of at least 1, got 0"),
+        ],
+    )
+    def test_broken_file(self, content: bytes, error: str, run: Callable[..., SimpleNamespace], tmp_path: Path) -> None:
+        (tmp_path / "c.yaml").write_bytes(content)
+        done = run("train", "--config", "c.yaml", "nowhere", "nowhere", "out")
+        assert done.status == 1
+        assert f"ERROR: {error}" in done.err
+        assert "Traceback" not in done.err
+
+
 class TestAddresses:
     @pytest.mark.parametrize("address", ["", "localhost", "localhost:99999", "localhost:x", ":50051", "a:-1", "::::"])
     def test_those_that_grpc_would_bend(self, address: str) -> None:
