@@ -20,7 +20,8 @@ from kaldi_punct.config import Config
 from kaldi_punct.errors import CheckpointError, ConfigError, FormatError, KaldiPunctError
 from kaldi_punct.kaldi.data_dir import DataDir
 from kaldi_punct.models.muse import Logits
-from kaldi_punct.training import label_loss, parameter_groups, set_learning_rate, train
+from kaldi_punct.models.objective import label_loss, parameter_groups, set_learning_rate
+from kaldi_punct.training import train
 
 OPTIONS = [
     "model.n_layers=2",
