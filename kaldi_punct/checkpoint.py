@@ -76,17 +76,31 @@ def create(config: Config) -> Checkpoint:
     """
     name = config.model.encoder
     encoder_config = read_encoder_config(name, config.model.n_layers, config.model.encoder_dropout)
-    n_positions = getattr(encoder_config, "max_position_embeddings", None)
-    if n_positions is not None and config.data.max_pieces > n_positions:
-        raise ConfigError(f"data.max_pieces: expected at most {n_positions} for {name!r}, got {config.data.max_pieces}")
+    check_reach(encoder_config, config.data.max_pieces, name)
     model = Muse(config.model, encoder_config)
     load_pretrained(model.lexical, name)
     try:
         fast = AutoTokenizer.from_pretrained(encoder_dir(name))
-    except (OSError, ValueError) as e:
+    except Exception as e:  # transformers raises nothing narrower for a broken file
         raise CheckpointError(f"model.encoder: expected a tokenizer at {name!r}, got: {e}") from e
     tokenizer, special_ids = _plain_tokenizer(fast, name)
     return Checkpoint(model, config.model, config.data, tokenizer, special_ids, encoder_config)
+
+
+def check_reach(encoder_config: PreTrainedConfig, max_pieces: int, name: str) -> None:
+    """Checks that the windows of a run fit into an encoder.
+
+    Args:
+        encoder_config: of the encoder.
+        max_pieces: length of the windows.
+        name: what the encoder is called where it is refused.
+
+    Raises:
+        ConfigError: windows longer than the encoder reaches.
+    """
+    n_positions = getattr(encoder_config, "max_position_embeddings", None)
+    if n_positions is not None and max_pieces > n_positions:
+        raise ConfigError(f"data.max_pieces: expected at most {n_positions} for {name!r}, got {max_pieces}")
 
 
 def save(checkpoint: Checkpoint, model_dir: str | Path, *, quantise: bool = False) -> None:
@@ -233,6 +247,11 @@ def _load_weights(model: Muse, path: Path) -> None:
 def _plain_tokenizer(fast: Any, name: str) -> tuple[Tokenizer, tuple[int, int, int]]:
     if not isinstance(fast, PreTrainedTokenizerFast):
         raise CheckpointError(f"model.encoder: expected a fast tokenizer at {name!r}, got {type(fast).__name__}")
+    if len(fast) <= len(fast.all_special_tokens):  # what transformers makes up where the files are missing
+        raise CheckpointError(
+            f"model.encoder: expected a tokenizer with pieces at {name!r}, got special ones alone; "
+            "add its tokenizer.json"
+        )
     cls_id = fast.cls_token_id if fast.cls_token_id is not None else fast.bos_token_id
     sep_id = fast.sep_token_id if fast.sep_token_id is not None else fast.eos_token_id
     if cls_id is None or sep_id is None:

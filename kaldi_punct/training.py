@@ -338,6 +338,7 @@ def _begin(config: Config) -> Checkpoint:
     if not config.train.init:
         return checkpoints.create(config)
     checkpoint = checkpoints.load(config.train.init)
+    checkpoints.check_reach(checkpoint.encoder_config, config.data.max_pieces, config.train.init)
     checkpoint.window = config.data
     log.info("going on from %s: its architecture replaces section model", config.train.init)
     return checkpoint

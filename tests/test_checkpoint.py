@@ -70,6 +70,49 @@ def test_an_eight_bit_directory_loads(tiny_model: Path, tmp_path: Path, monkeypa
         torch.testing.assert_close(a, b, atol=0.05 * float(a.abs().max()) + 1e-6, rtol=0)
 
 
+@pytest.fixture
+def encoder_options(tmp_path: Path) -> Config:
+    """Options of a new model whose encoder lies in ``tmp_path / "encoder"``, to break."""
+    encoder = write_encoder(tmp_path / "encoder")
+    return Config.load(None, [f"model.encoder={encoder}", "model.n_layers=1", "data.max_pieces=64"])
+
+
+def test_an_encoder_without_a_tokenizer(encoder_options: Config, tmp_path: Path) -> None:
+    for path in (tmp_path / "encoder").glob("*token*"):
+        path.unlink()
+    with pytest.raises(CheckpointError) as e:
+        checkpoint.create(encoder_options)
+    assert str(e.value) == (
+        f"model.encoder: expected a tokenizer with pieces at '{tmp_path}/encoder', got special ones alone; add its "
+        "tokenizer.json"
+    )
+
+
+def test_an_encoder_with_a_broken_tokenizer(encoder_options: Config, tmp_path: Path) -> None:
+    (tmp_path / "encoder" / "tokenizer.json").write_text("{}")
+    with pytest.raises(CheckpointError, match=r"^model\.encoder: expected a tokenizer at '.*encoder', got: "):
+        checkpoint.create(encoder_options)
+
+
+def test_a_tokenizer_without_begin_and_end(encoder_options: Config, tmp_path: Path) -> None:
+    path = tmp_path / "encoder" / "tokenizer_config.json"
+    values = json.loads(path.read_text())
+    path.write_text(json.dumps({k: v for k, v in values.items() if k not in ("cls_token", "sep_token")}))
+    with pytest.raises(
+        CheckpointError,
+        match=r"^model\.encoder: expected a tokenizer with begin and end pieces at '.*encoder', got none$",
+    ):
+        checkpoint.create(encoder_options)
+
+
+def test_a_tokenizer_that_is_not_fast(encoder_options: Config, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(checkpoint.AutoTokenizer, "from_pretrained", lambda _: object())
+    with pytest.raises(
+        CheckpointError, match=r"^model\.encoder: expected a fast tokenizer at '.*encoder', got object$"
+    ):
+        checkpoint.create(encoder_options)
+
+
 def test_nothing_of_that_name() -> None:
     with pytest.raises(
         CheckpointError, match="nonesuch: expected a model directory, 'hub:ORG/NAME' or a built-in model"

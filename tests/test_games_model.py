@@ -1,7 +1,7 @@
 """A trained model that hears uses what it hears: silence and wrong times cost it inner marks (fold A to fold B).
 
-Needs what `egs/games/run.sh` makes (`data/` and `exp/`), in egs/games or where KALDI_PUNCT_GAMES points: weights trained
-on the acted dialogue are not part of the repository.
+Needs what `egs/games/run.sh` makes (`data/` and `exp/`), in egs/games or where KALDI_PUNCT_GAMES points: weights
+trained on the acted dialogue are not part of the repository.
 """
 
 from __future__ import annotations

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import re
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -106,6 +107,21 @@ def test_options_out_of_range_are_refused(options: dict[str, object], text: str)
     ):
         pass
     assert str(caught.value) == text
+
+
+def test_a_port_for_metrics_that_is_taken_is_refused() -> None:
+    with socket.socket() as taken:
+        taken.bind(("localhost", 0))
+        taken.listen()
+        address = f"localhost:{taken.getsockname()[1]}"
+        with (
+            pytest.raises(ConfigError) as caught,
+            running_server({"tiny": Punctuator(tiny_checkpoint("none"))}, metrics_listen=address),
+        ):
+            pass
+    assert str(caught.value) == (
+        f"metrics-listen: expected a free address, got '{address}' (Address already in use); choose another"
+    )
 
 
 def test_a_server_needs_a_model() -> None:

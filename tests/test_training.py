@@ -151,6 +151,28 @@ def test_windows_longer_than_the_encoder_reaches(encoder: Path, data: Path, tmp_
         train(data, [], tmp_path / "exp", options(encoder, "data.max_pieces=129", "train.batch_pieces=129"))
 
 
+def test_going_on_with_windows_longer_than_the_model_reaches(encoder: Path, data: Path, tmp_path: Path) -> None:
+    first = train(data, [], tmp_path / "first", options(encoder, "train.max_steps=1"))
+    longer = ("data.max_pieces=129", "train.batch_pieces=129", f"train.init={first}")
+    with pytest.raises(ConfigError, match=rf"^data\.max_pieces: expected at most 128 for '{first}', got 129$"):
+        train(data, [], tmp_path / "second", options(encoder, *longer))
+
+
+def test_an_encoder_that_is_none(data: Path, tmp_path: Path) -> None:
+    with pytest.raises(
+        CheckpointError, match=rf"^model\.encoder: expected a transformers model at '{tmp_path}', got: "
+    ):
+        train(data, [], tmp_path / "exp", options(tmp_path))
+
+
+def test_utterances_and_references_that_have_nothing_in_common(encoder: Path, tmp_path: Path) -> None:
+    (tmp_path / "d").mkdir()
+    (tmp_path / "d" / "text").write_text("u1 hello you\n")
+    (tmp_path / "d" / "text_punct").write_text("u2 Hello, you.\n")
+    with pytest.raises(FormatError, match=rf"^{tmp_path}/d: expected utterances with a reference in text_punct, got n"):
+        train(tmp_path / "d", [], tmp_path / "exp", options(encoder))
+
+
 def test_no_such_encoder(data: Path, tmp_path: Path) -> None:
     with pytest.raises(
         CheckpointError, match=r"model\.encoder: expected the installed package 'no_such_thing', got none"

@@ -160,7 +160,18 @@ def test_a_model_in_text_times_words_too() -> None:
         (make.transition_model_binary(tuples=((1, 2, 1),)), "expected an HMM state of phone 1, got '2'"),
         (make.transition_model_text().replace(b"0.5", b"half"), "expected a number, got 'half'"),
         (make.transition_model_text().replace(b"<State> 1", b"<State> 2"), "expected HMM states in order from 0"),
-        (make.transition_model_text().replace(b"<Transition>", b"<Jump>"), "<Transition> or </State>, got '<Jump>'"),
+        (
+            make.transition_model_text().replace(b"<Transition>", b"<Jump>"),
+            "expected <PdfClass>, <ForwardPdfClass>, <SelfLoopPdfClass>, <Transition> or </State>, got '<Jump>'",
+        ),
+        (
+            make.transition_model_text().replace(b"</TopologyEntry>", b"<End>", 1),
+            "expected <State> or </TopologyEntry>, got '<End>'",
+        ),
+        (
+            make.transition_model_text().replace(b"</Topology>", b"<End>", 1),
+            "expected <TopologyEntry> or </Topology>, got '<End>'",
+        ),
         (make.transition_model_text().replace(b"<Tuples> 5", b"<Tuples> x"), "expected an integer, got 'x'"),
         (
             make.transition_model_text().replace(b"<Tuples> 5", b"<Tuples> -5"),

@@ -21,7 +21,7 @@ def add_verbs(verbs: Verbs) -> None:
         verbs,
         "train",
         "Trains a model",
-        "kaldi-punct train --set train.max_steps=2 --set model.n_layers=1 egs/mini egs/mini exp/punct",
+        "kaldi-punct train --set train.init=en --set train.max_steps=2 egs/mini egs/mini exp/punct",
         "A run that was stopped goes on from its last checkpoint. The best model is <exp-dir>/best.",
     )
     parser.add_argument(

@@ -66,10 +66,19 @@ class Tables:
 
     @classmethod
     def read(cls, args: argparse.Namespace) -> Tables:
-        """The tables that the options name."""
+        """The tables that the options name.
+
+        Raises:
+            ConfigError: channels of recordings without the recordings.
+            FormatError: a table that cannot be read.
+        """
         from kaldi_punct.kaldi import tables
 
         segments, utt2spk, channels = args.segments, args.utt2spk, args.reco2file_and_channel
+        if channels is not None and segments is None:
+            raise ConfigError(
+                "--reco2file-and-channel: expected --segments with it, got none; add it, or leave this out"
+            )
         return cls(
             {} if segments is None else by_key(segments, ((s.utt_id, s) for s in tables.read_segments(segments))),
             {} if utt2spk is None else by_key(utt2spk, tables.read_utt2spk(utt2spk)),
@@ -196,12 +205,12 @@ def _read_text(source: str, side: Tables) -> Entries:
         yield utt_id, side.place(Utterance(utt_id, tuple(Word(w) for w in tables.split_fields(text))))
 
 
-def _read_lines(source: str, side: Tables) -> Entries:  # noqa: ARG001
+def _read_lines(source: str, side: Tables) -> Entries:
     from kaldi_punct.kaldi import tables
 
     for n, line in tables.read_lines(source):
         utt_id = f"line-{n}"
-        yield utt_id, Item(Utterance(utt_id, tuple(Word(w) for w in tables.split_fields(line))))
+        yield utt_id, side.place(Utterance(utt_id, tuple(Word(w) for w in tables.split_fields(line))))
 
 
 def _read_jsonl(source: str, side: Tables) -> Entries:
