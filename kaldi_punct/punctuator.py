@@ -8,16 +8,16 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 
 from kaldi_punct import audio as audio_io
 from kaldi_punct import checkpoint as checkpoints
 from kaldi_punct.batch import Example, batch_by_budget, collate
+from kaldi_punct.casing import case_after
 from kaldi_punct.features import FRAME_SHIFT_S, compute
 from kaldi_punct.kaldi.data_dir import DataDir
 from kaldi_punct.labels import FINAL_MARKS, is_word, write_case
 from kaldi_punct.models.muse import to_inputs
-from kaldi_punct.nbest import fuse, posteriors
+from kaldi_punct.nbest import Array, fuse, posteriors
 from kaldi_punct.types import Audio, Case, Hypothesis, Punctuated, PunctuatedWord, Sentence, Utterance, Word, to_words
 from kaldi_punct.windows import Sound, Window, build_track, cut_example, cut_windows
 
@@ -42,8 +42,8 @@ class ModelInfo:
 class Probs:
     """Probabilities of one example's words: marks (W, C), cases (W, 4), float32."""
 
-    marks: NDArray[np.float32]
-    cases: NDArray[np.float32]
+    marks: Array
+    cases: Array
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +93,7 @@ class Punctuator:
         self._config, self._window = checkpoint.config, checkpoint.window
         self._table = checkpoint.piece_table()
         self._lexicon = checkpoint.case_lexicon
+        self._final_marks = [i for i, mark in enumerate(self._config.marks) if mark in FINAL_MARKS]
         self.info = ModelInfo(
             checkpoint.name,
             checkpoint.version,
@@ -238,8 +239,8 @@ class Punctuator:
     def _infer_all(self, examples: Sequence[Example]) -> list[Probs]:
         return infer_by_budget(self, examples)
 
-    def _merge(self, plan: Plan, probs: Sequence[Probs]) -> tuple[NDArray[np.float32], NDArray[np.float32], str]:
-        """(mark probabilities, case probabilities) of the first strand's real words, and the mark just before them."""
+    def _merge(self, plan: Plan, probs: Sequence[Probs]) -> tuple[Array, Array, Array | None]:
+        """(marks, cases) of the first strand's real words, and the marks of the word before them: all probabilities."""
         parts = []
         taken = 0
         for strand in plan.strands:
@@ -247,27 +248,18 @@ class Punctuator:
             taken += len(strand.windows)
             parts.append(_stitch(strand, part, len(self.info.marks)))
         marks, cases = parts[0]
-        lead = ""
-        if plan.strands[0].n_left and len(marks):
-            # The window of the first answered word saw the last word of context too.
-            lead = self._mark_before(plan.strands[0], probs)
+        lead = _mark_before(plan.strands[0], probs)
         if len(plan.strands) > 1:
             tokens = [[s.words[i].word for i in s.real] for s in plan.strands]
             marks, cases = fuse(tokens, [s.weight for s in plan.strands], parts)
         return marks, cases, lead
 
-    def _mark_before(self, strand: Strand, probs: Sequence[Probs]) -> str:
-        for window, p in zip(strand.windows, probs, strict=False):
-            if window.start < strand.n_left <= window.stop:
-                return self.info.marks[int(p.marks[strand.n_left - 1 - window.start].argmax())]
-        return ""
-
     def _write(
         self,
         strand: Strand,
-        marks: NDArray[np.float32],
-        cases: NDArray[np.float32],
-        lead: str,
+        marks: Array,
+        cases: Array,
+        lead: Array | None,
         punctuation: bool,
         capitalization: bool,
     ) -> list[PunctuatedWord]:
@@ -276,11 +268,9 @@ class Punctuator:
         for k, i in enumerate(strand.real):
             word = strand.words[i]
             mark_index = int(marks[k].argmax())
-            case_index = int(cases[k].argmax())
-            if before in FINAL_MARKS and case_index == Case.LOWER:
-                # A sentence begins here: the best of the forms with a capital.
-                case_index = int(cases[k][1:].argmax()) + 1
-            before = self.info.marks[mark_index] or ("" if k + 1 else before)
+            case_probs = cases[k] if before is None else case_after(cases[k], before, self._final_marks)
+            case_index = int(case_probs.argmax())
+            before = marks[k]
             mark = self.info.marks[mark_index] if punctuation else ""
             case = Case(case_index) if capitalization else None
             written = write_case(word.word, case, self._lexicon)
@@ -290,7 +280,7 @@ class Punctuator:
                 mark,
                 case,
                 float(marks[k][mark_index]),
-                float(cases[k][case_index]),
+                float(case_probs[case_index]),
                 tuple(marks[k].tolist()),
             )
         return out
@@ -377,7 +367,16 @@ def _plan(strands: Sequence[Strand], examples: Sequence[Example]) -> Plan:
     return Plan(tuple(strands), tuple(examples), used_times, used_audio)
 
 
-def _stitch(strand: Strand, probs: Sequence[Probs], n_marks: int) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+def _mark_before(strand: Strand, probs: Sequence[Probs]) -> Array | None:
+    """Mark probabilities of the last word of left context; None without context, or where no window saw it."""
+    for window, p in zip(strand.windows, probs, strict=False):
+        if window.start < strand.n_left <= window.stop:
+            row: Array = p.marks[strand.n_left - 1 - window.start]
+            return row
+    return None
+
+
+def _stitch(strand: Strand, probs: Sequence[Probs], n_marks: int) -> tuple[Array, Array]:
     """Each real word's probabilities from the window that answers it."""
     n_words = strand.n_left + len(strand.real)
     marks = np.zeros((n_words, n_marks), np.float32)

@@ -190,7 +190,20 @@ def test_a_sentence_begins_with_a_capital_and_case_follows_the_lexicon(punctuato
     answer = scripted.finish(plan, scripted.answer([words]))
     assert answer.text == "one. Two McDonald two"
     assert answer.words[1].case is Case.CAPITALIZED
-    assert answer.words[1].case_prob == pytest.approx(0.3)
+    assert answer.words[1].case_prob == pytest.approx(0.9)
+
+
+def test_no_capital_for_a_sentence_that_does_not_begin(punctuator: Punctuator) -> None:
+    said = {"hello": [0.0, 0.55, 0.45, 0.0]}
+    cased = {"this": [0.45, 0.55, 0.0, 0.0], "marta": [0.05, 0.95, 0.0, 0.0], "nasa": [0.2, 0.1, 0.7, 0.0]}
+    scripted = Scripted(punctuator, said, cased)
+    words = ["hello", "this", "hello", "marta", "hello", "nasa"]
+    plan = scripted.plan(to_words(words))
+    answer = scripted.finish(plan, scripted.answer([words]))
+    # "this" was a capital only because a sentence might have begun; a name is one anywhere.
+    assert answer.text == "hello, this hello, Marta hello, NASA"
+    assert answer.words[1].case_prob == pytest.approx(0.45 / 0.55, abs=1e-6)
+    assert answer.words[5].case_prob == pytest.approx(0.7)
 
 
 def test_a_final_mark_in_the_context_raises_the_first_word(punctuator: Punctuator) -> None:
