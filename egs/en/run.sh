@@ -47,6 +47,6 @@ if [ "$stage" -le 2 ]; then
 fi
 
 if [ "$stage" -le 3 ]; then
-  local/export_model.py "$exp/best" "$exp/export" --name en --version 1
+  local/export_model.py "$exp/best" "$exp/export" --name en --version 1 --margin-words 32
   local/score_sets.py "$exp/export" data/earnings21_dev data/ami_dev data/podcasts_dev
 fi
