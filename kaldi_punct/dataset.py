@@ -84,7 +84,9 @@ def read_conversations(
         FormatError: no ``text_punct``, or no utterance in it that the directory knows.
     """
     if not data_dir.text_punct:
-        raise FormatError(f"{data_dir.path}: expected a table text_punct ('<utt-id> Hello, how are you?'), got none")
+        raise FormatError(
+            f"{data_dir.path}: expected a table text_punct ('<utt-id> Hello, how are you?') of its utterances, got none"
+        )
     conversations = list(data_dir.conversations()) if not max_words else _draw(data_dir, seed)
     out: list[LabelledConversation] = []
     tally = Tally()

@@ -21,6 +21,7 @@ from typing import Any
 import numpy as np
 import torch
 from accelerate import Accelerator
+from accelerate.state import AcceleratorState
 from torch.utils.tensorboard import SummaryWriter
 from tqdm import tqdm
 
@@ -93,6 +94,7 @@ class _Run:
         _seed_all(options.seed)
         exp_dir.mkdir(parents=True, exist_ok=True)
         _keep_config(exp_dir / "config.yaml", config)
+        AcceleratorState._reset_state()  # a run before this one, in the same process, may have had another precision
         self.accelerator = Accelerator(mixed_precision="bf16" if options.precision == "bf16" else "no")
         self.last_dir = exp_dir / "last"
         resumed = (self.last_dir / "state.pt").is_file()

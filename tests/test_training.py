@@ -108,6 +108,49 @@ def test_going_on_from_a_model_takes_its_weights_and_architecture(encoder: Path,
     assert kaldi_punct.load(second)._config.timing_dim == 6
 
 
+def first_steps(encoder: Path, data: Path, exp_dir: Path, *more: str) -> dict[str, torch.Tensor]:
+    """The weights after three steps: AdamW's first step hides the size of a gradient."""
+    more = ("data.max_pieces=32", "train.max_steps=3", *more)
+    return load_file(train(data, [], exp_dir, options(encoder, *more)) / "model.safetensors")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "option",
+    [
+        "train.case_weight=0.9",
+        "train.max_grad_norm=0.0001",
+        "train.weight_decay=0.5",
+        "train.precision=bf16",
+        "train.seed=2",
+        "model.encoder_dropout=0.5",
+        "data.mask_words=0",
+    ],
+)
+def test_options_of_training_are_not_ignored(encoder: Path, data: Path, tmp_path: Path, option: str) -> None:
+    plain = first_steps(encoder, data, tmp_path / "plain")
+    other = first_steps(encoder, data, tmp_path / "other", option)
+    assert any(not torch.equal(plain[k], other[k]) for k in plain)
+
+
+def test_dev_words_are_limited(encoder: Path, data: Path, tmp_path: Path) -> None:
+    def n_slots(*more: str) -> int:
+        exp = tmp_path / ("limited" if more else "whole")
+        train(data, data, exp, options(encoder, "train.max_steps=1", *more))
+        return int(json.loads((exp / "results.jsonl").read_text())["train"]["n_slots"])
+
+    assert 0 < n_slots("train.dev_max_words=40") < n_slots()
+
+
+def test_architecture_follows_the_options(encoder: Path) -> None:
+    from kaldi_punct import checkpoint
+
+    made = checkpoint.create(options(encoder, "model.acoustic=pitch", "model.conv_kernel=3", "model.lstm_dim=6")).model
+    shapes = {tuple(p.shape) for name, p in made.named_parameters() if name.startswith("acoustic.")}
+    assert any(shape[-2:] == (4, 3) for shape in shapes if len(shape) == 3)
+    assert (4 * 6, 6) in shapes
+
+
 def test_a_run_with_other_options_is_not_mixed_up(encoder: Path, data: Path, tmp_path: Path) -> None:
     train(data, [], tmp_path / "exp", options(encoder, "train.max_steps=1"))
     with pytest.raises(ConfigError, match=r"config\.yaml: expected the options that this run began with.*seed: 2"):
@@ -165,11 +208,24 @@ def test_an_encoder_that_is_none(data: Path, tmp_path: Path) -> None:
         train(data, [], tmp_path / "exp", options(tmp_path))
 
 
-def test_utterances_and_references_that_have_nothing_in_common(encoder: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("text", "text_punct", "error"),
+    [
+        (
+            "u1 hello you",
+            "u2 Hello, you.",
+            r"a table text_punct \('<utt-id> Hello, how .*'\) of its utterances, got none",
+        ),
+        ("u1 <unk>", "u1 Hello, you.", "utterances with a reference in text_punct, got none"),
+    ],
+)
+def test_references_of_other_utterances_or_of_no_words(
+    encoder: Path, tmp_path: Path, text: str, text_punct: str, error: str
+) -> None:
     (tmp_path / "d").mkdir()
-    (tmp_path / "d" / "text").write_text("u1 hello you\n")
-    (tmp_path / "d" / "text_punct").write_text("u2 Hello, you.\n")
-    with pytest.raises(FormatError, match=rf"^{tmp_path}/d: expected utterances with a reference in text_punct, got n"):
+    (tmp_path / "d" / "text").write_text(f"{text}\n")
+    (tmp_path / "d" / "text_punct").write_text(f"{text_punct}\n")
+    with pytest.raises(FormatError, match=rf"^{tmp_path}/d: expected {error}$"):
         train(tmp_path / "d", [], tmp_path / "exp", options(encoder))
 
 
