@@ -268,7 +268,7 @@ class TestSideTables:
         self, option: str, table: str, run: Callable[..., SimpleNamespace], tiny_model: Path, tmp_path: Path
     ) -> None:
         (tmp_path / "side").write_text(table)
-        done = run("punctuate", "--model", tiny_model, option, "side", "text", "-")
+        done = run("punctuate", "--model", tiny_model, *self.beside(option, tmp_path), option, "side", "text", "-")
         key = table[0]
         assert done.status == 1
         assert f"ERROR: side:3: expected each key once, got '{key}' again; remove one of the lines\n" in done.err
@@ -278,9 +278,15 @@ class TestSideTables:
         self, option: str, run: Callable[..., SimpleNamespace], tiny_model: Path, tmp_path: Path
     ) -> None:
         (tmp_path / "side").write_text("")
-        done = run("punctuate", "--model", tiny_model, option, "side", "text", "-")
+        done = run("punctuate", "--model", tiny_model, *self.beside(option, tmp_path), option, "side", "text", "-")
         assert done.status == 1
         assert "ERROR: side: expected at least one line, got an empty table; leave the option out\n" in done.err
+
+    @staticmethod
+    def beside(option: str, tmp_path: Path) -> list[str]:
+        """What an option needs beside it."""
+        (tmp_path / "segments").write_text("a r 0.0 1.0\n")
+        return ["--segments", "segments"] if option == "--reco2file-and-channel" else []
 
     def test_references_twice(self, run: Callable[..., SimpleNamespace], tmp_path: Path) -> None:
         (tmp_path / "ref").write_text("a Hi.\na You.\n")
