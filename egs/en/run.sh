@@ -3,7 +3,7 @@
 #
 # e.g.: ./run.sh --corpora /data/punct --stage 0
 #
-# Results: docs/results.md. One thread trains about 800 pieces a second on a CPU of 2021: two hours in all.
+# Results: docs/results.md. One thread trains about 650 pieces a second on a CPU of 2021: 90 minutes in all.
 
 # Begin configuration section.
 corpora=corpora # holds podcasts/, ami/ and earnings21/ (docs/results.md says what is in them)
