@@ -19,7 +19,7 @@ def posteriors(hypotheses: Sequence[Hypothesis], acoustic_scale: float | None) -
     """Weights of hypotheses, summing to 1: their posteriors, else from their costs, else equal.
 
     Raises:
-        ConfigError: costs, but no scale to add them by.
+        ConfigError: costs, but no scale to add them by; or hypotheses that know different things.
     """
     n = len(hypotheses)
     if all(h.posterior is not None for h in hypotheses):
@@ -36,6 +36,10 @@ def posteriors(hypotheses: Sequence[Hypothesis], acoustic_scale: float | None) -
         best = min(costs)
         weights = [math.exp(best - c) for c in costs]
         return [w / sum(weights) for w in weights]
+    if any((h.posterior, h.graph_cost, h.acoustic_cost) != (None, None, None) for h in hypotheses):
+        raise ConfigError(
+            "hypotheses: expected posteriors of all, both costs of all, or nothing of any, got a mixture; complete them"
+        )
     return [1.0 / n] * n
 
 

@@ -266,6 +266,15 @@ def test_costs_need_a_scale() -> None:
     assert posteriors([costly], None) == [1.0]
 
 
+def test_hypotheses_that_know_different_things() -> None:
+    with pytest.raises(
+        ConfigError, match="hypotheses: expected posteriors of all, both costs of all, or nothing of any"
+    ):
+        posteriors([Hypothesis((), posterior=0.5), Hypothesis(())], None)
+    with pytest.raises(ConfigError, match="got a mixture; complete them"):
+        posteriors([Hypothesis((), 1.0, 2.0), Hypothesis((), 1.0)], 0.1)
+
+
 def test_no_mark_twice() -> None:
     assert attach("42.", ".") == "42."
     assert attach("so", ",") == "so,"
