@@ -87,7 +87,7 @@ def read_conversations(
         raise FormatError(
             f"{data_dir.path}: expected a table text_punct ('<utt-id> Hello, how are you?') of its utterances, got none"
         )
-    conversations = list(data_dir.conversations()) if not max_words else _draw(data_dir, seed)
+    conversations = _draw(data_dir, seed) if max_words else data_dir.conversations()
     out: list[LabelledConversation] = []
     tally = Tally()
     for conversation in conversations:

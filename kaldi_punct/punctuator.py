@@ -125,7 +125,11 @@ class Punctuator:
         """
         plan = self.plan(to_words(words), left_context=to_words(left_context), audio=audio)
         return self.finish(
-            plan, self._infer_all(plan.examples), utt_id=utt_id, punctuation=punctuation, capitalization=capitalization
+            plan,
+            infer_by_budget(self, plan.examples),
+            utt_id=utt_id,
+            punctuation=punctuation,
+            capitalization=capitalization,
         )
 
     def fuse(
@@ -141,7 +145,7 @@ class Punctuator:
         plan = self.plan_fused(
             hypotheses, acoustic_scale=acoustic_scale, left_context=to_words(left_context), audio=audio
         )
-        return self.finish(plan, self._infer_all(plan.examples), utt_id=utt_id)
+        return self.finish(plan, infer_by_budget(self, plan.examples), utt_id=utt_id)
 
     def stream(self, data_dir: DataDir) -> Iterator[Punctuated]:
         """The utterances of a data directory, conversation by conversation, lazily."""
@@ -235,9 +239,6 @@ class Punctuator:
             for w in windows
         ]
         return Strand(tuple(words), real, len(left), windows, weight), examples
-
-    def _infer_all(self, examples: Sequence[Example]) -> list[Probs]:
-        return infer_by_budget(self, examples)
 
     def _merge(self, plan: Plan, probs: Sequence[Probs]) -> tuple[Array, Array, Array | None]:
         """(marks, cases) of the first strand's real words, and the marks of the word before them: all probabilities."""

@@ -101,6 +101,7 @@ class _Run:
         self.checkpoint = checkpoints.load(self.last_dir) if resumed else _begin(config)
         config.model = self.checkpoint.config
         self.labels = LabelSet(tuple(config.model.marks), config.model.mark_map)
+        self.table = self.checkpoint.piece_table()
         self.train_set, self.repeats = self._read_train(train_dirs)
         self.dev_sets = [self._read(d, options.dev_max_words) for d in dev_dirs]
         self.dev_names = [d.name for d in dev_dirs]
@@ -250,7 +251,7 @@ class _Run:
         return EpochExamples(
             self.train_set,
             self.repeats,
-            self.checkpoint.piece_table(),
+            self.table,
             self.config.data,
             seed=options.seed,
             epoch=epoch,
@@ -273,13 +274,14 @@ class _Run:
         return conversations, repeats
 
     def _read(self, directory: Path, max_words: int) -> list[LabelledConversation]:
+        data_dir = DataDir(directory)
         conversations, tally = read_conversations(
-            DataDir(directory),
-            self.checkpoint.piece_table(),
+            data_dir,
+            self.table,
             self.labels,
             max_words=max_words,
             seed=self.config.train.seed,
-            read_sound=sound_reader(DataDir(directory), self.config),
+            read_sound=sound_reader(data_dir, self.config),
         )
         log.info("%s: %s", directory, tally)
         return conversations
