@@ -38,7 +38,9 @@ class ModelConfig:
     read_out: str = "last"  # piece at which a word's label is read: last, first or mean
     language: str = "en"  # BCP 47
     marks: list[str] = field(default_factory=lambda: list(MARKS))  # "" (none) first
-    mark_map: dict[str, str] = field(default_factory=lambda: dict(MARK_MAP))  # reference mark -> one of marks
+    mark_map: dict[str, str | None] = field(
+        default_factory=lambda: dict(MARK_MAP)
+    )  # reference mark -> one of marks, or null: unknown, neither learned nor scored
     timing: bool = True  # word times, confidence and speaker change as features
     timing_dim: int = 64  # width of the timing features' hidden layer
     acoustic: str = "none"  # frames that the model hears: none, melspec (80) or pitch (4)
@@ -158,7 +160,7 @@ def check(config: Config) -> None:
     _require(config.model.n_layers >= 1, "model.n_layers", "at least 1", config.model.n_layers)
     marks = config.model.marks
     _require(bool(marks) and marks[0] == "", "model.marks", "'' (no mark) first", marks)
-    unknown = sorted(set(config.model.mark_map.values()) - set(marks))
+    unknown = sorted({m for m in config.model.mark_map.values() if m is not None} - set(marks))
     _require(not unknown, "model.mark_map", "values out of model.marks", unknown)
     _require(config.data.max_pieces >= 16, "data.max_pieces", "at least 16", config.data.max_pieces)
     for name in ("crop_prob", "hide_times_prob", "hide_confidence_prob", "hide_speakers_prob", "hide_audio_prob"):

@@ -15,13 +15,14 @@ from kaldi_punct.types import Case
 MARKS = ("", ",", ".", "?")
 FINAL_MARKS = frozenset(".?!…。？！।؟")
 
-# What a mark of the reference becomes. "" drops it; a mark not named here is dropped too.
-MARK_MAP: Mapping[str, str] = {
+# What a mark of the reference becomes. "" drops it; a mark not named here is dropped too. None says that nobody knows
+# what stood there: the slot is neither learned nor scored.
+MARK_MAP: Mapping[str, str | None] = {
     ",": ",", ".": ".", "?": "?",
     "!": ".", "...": ".", "…": ".",
     ";": ",", ":": ",", "--": ",", "—": ",", "–": ",",
     "，": ",", "、": ",", "،": ",", "؛": ",", "；": ",", "：": ",",
-    "。": ".", "।": ".", "！": ".", "؟": "?", "？": "?",
+    "。": ".", "।": ".", "！": ".", "؟": "?", "？": "?", "⁇": None,
 }  # fmt: skip
 
 # The dot of these ends no sentence, whatever follows ...
@@ -32,8 +33,8 @@ ABBREVIATIONS = frozenset(["etc", "inc", "corp", "co", "ltd", "jr", "sr"])
 _BLANK_SEPARATED = re.compile(r"[^ \t\n\r\f\v]+")  # Kaldi's blanks; U+00A0 is a letter like any other
 _PLAIN = re.compile(r"[A-Za-z]+(?:['’-][A-Za-z]+)*[,.?!;:]?")
 _BETWEEN_WORDS = re.compile(r"(\.{2,}|…|--+|—)")  # these part words without a blank
-_LEADING = re.compile(r"[,?!;:–。？！、，،؟؛।；：¿¡]|\.(?!\w)")
-_TRAILING = re.compile(r"[,.?!;:–。？！、，،؟؛।；：¿¡]")
+_LEADING = re.compile(r"[,?!;:–。？！、，،؟؛।；：¿¡⁇]|\.(?!\w)")
+_TRAILING = re.compile(r"[,.?!;:–。？！、，،؟؛।；：¿¡⁇]")
 _OPENING = {"(": ")", "[": "]", "{": "}"}
 _CLOSING = {closing: opening for opening, closing in _OPENING.items()}
 _WRAPPING = '"“”„«»‹›*`'  # quotes that are never part of a word, and Markdown's emphasis
@@ -72,13 +73,14 @@ class LabelSet:
 
     Attributes:
         marks: "" (none) first.
-        mark_map: reference mark -> one of ``marks``; a mark that is missing here is dropped.
+        mark_map: reference mark -> one of ``marks``; a mark that is missing here is dropped, one that maps to None
+            makes the mark of its word unknown.
         titles: lower-case abbreviations whose dot ends no sentence.
         abbreviations: lower-case abbreviations whose dot ends a sentence only before a word that begins one.
     """
 
     marks: tuple[str, ...] = MARKS
-    mark_map: Mapping[str, str] = field(default_factory=lambda: dict(MARK_MAP))
+    mark_map: Mapping[str, str | None] = field(default_factory=lambda: dict(MARK_MAP))
     titles: frozenset[str] = TITLES
     abbreviations: frozenset[str] = ABBREVIATIONS
     # Plain tokens seen so far: text is mostly the same few words, and making a record costs more than finding one.
@@ -296,10 +298,16 @@ def _give_to_word_before(out: list[LabelledWord], marks: Iterable[str], labels: 
         return
     for i in range(len(out) - 1, -1, -1):
         if is_word(out[i].word):
-            mapped.add(out[i].mark or "")
-            strongest = next(m for m in (*_STRENGTH, *sorted(mapped, reverse=True)) if m in mapped)
-            out[i] = replace(out[i], mark=strongest)
+            out[i] = replace(out[i], mark=_strongest({*mapped, out[i].mark}))
             return
+
+
+def _strongest(marks: set[str | None]) -> str | None:
+    """Of the marks that meet on a word the one that stays; unknown if any is."""
+    known = {m for m in marks if m is not None}
+    return (
+        None if len(known) < len(marks) else next(m for m in (*_STRENGTH, *sorted(known, reverse=True)) if m in known)
+    )
 
 
 def _canonical(mark: str) -> str:
@@ -313,7 +321,7 @@ def _canonical(mark: str) -> str:
 def _settle(out: list[LabelledWord], i: int, labels: LabelSet) -> LabelledWord:
     """Word ``i``, whose dot may be a mark, now that the words after it are known."""
     word = out[i]
-    if word.mark:
+    if word.mark != "":
         return word
     after = next((w.written for w in out[i + 1 :] if is_word(w.word)), None)
     ends = after is None or (after[0].isupper() and word.word not in labels.titles)

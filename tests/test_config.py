@@ -52,6 +52,15 @@ def test_errors(override: str, message: str) -> None:
     assert str(e.value) == message
 
 
+def test_a_mark_may_be_unknown(tmp_path: Path) -> None:
+    path = tmp_path / "c.yaml"
+    path.write_text('model: {mark_map: {";": null}}\n')
+    config = Config.load(str(path))
+    assert config.model.mark_map[";"] is None
+    path.write_text(config.dump())
+    assert Config.load(str(path)) == config
+
+
 def test_wrong_type_names_the_file(tmp_path: Path) -> None:
     path = tmp_path / "c.yaml"
     path.write_text("train: {seed: many}\n")

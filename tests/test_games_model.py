@@ -19,8 +19,8 @@ pytestmark = pytest.mark.slow
 @pytest.fixture(scope="module")
 def recipe(repo: Path) -> Path:
     path = Path(os.environ.get("KALDI_PUNCT_GAMES", repo / "egs" / "games"))
-    if not (path / "exp" / "ref_all" / "best" / "config.json").is_file():
-        pytest.skip(f"no trained model in {path}/exp/ref_all/best: run egs/games/run.sh, or set KALDI_PUNCT_GAMES")
+    if not (path / "exp" / "ref_a_all" / "best" / "config.json").is_file():
+        pytest.skip(f"no trained model in {path}/exp/ref_a_all/best: run egs/games/run.sh, or set KALDI_PUNCT_GAMES")
     return path
 
 
@@ -36,19 +36,15 @@ def scorer(repo: Path) -> ModuleType:
 
 @pytest.fixture(scope="module")
 def inner_f1(recipe: Path, scorer: ModuleType) -> float:
-    scores = scorer.score_slots(str(recipe / "exp" / "ref_all" / "best"), recipe / "data" / "ref" / "score_b")
+    scores = scorer.score_slots(str(recipe / "exp" / "ref_a_all" / "best"), recipe / "data" / "ref" / "b")
     return float(scores["inner"].micro.f1)
 
 
 def test_silence_costs_inner_marks(recipe: Path, scorer: ModuleType, inner_f1: float) -> None:
-    silent = scorer.score_slots(
-        str(recipe / "exp" / "ref_all" / "best"), recipe / "data" / "ref" / "score_b", silence=True
-    )
+    silent = scorer.score_slots(str(recipe / "exp" / "ref_a_all" / "best"), recipe / "data" / "ref" / "b", silence=True)
     assert silent["inner"].micro.f1 <= inner_f1 - 3.0
 
 
 def test_wrong_times_cost_inner_marks(recipe: Path, scorer: ModuleType, inner_f1: float) -> None:
-    shifted = scorer.score_slots(
-        str(recipe / "exp" / "ref_all" / "best"), recipe / "data" / "ref" / "score_b", shift_s=0.5
-    )
+    shifted = scorer.score_slots(str(recipe / "exp" / "ref_a_all" / "best"), recipe / "data" / "ref" / "b", shift_s=0.5)
     assert shifted["inner"].micro.f1 <= inner_f1 - 3.0

@@ -99,6 +99,14 @@ def test_the_mark_map_is_the_callers() -> None:
     assert kept.index("!") == 4
 
 
+def test_a_mark_that_nobody_knows() -> None:
+    """One unknown mark makes the slot unknown, whatever stands beside it."""
+    assert [w.mark for w in split("Wait⁇ Mr.⁇ So,⁇ etc. ⁇ yes.")] == [None, None, None, None, "."]
+    assert [w.written for w in split("Wait⁇ Mr.⁇")] == ["Wait", "Mr"]
+    dropped = LabelSet(mark_map={".": ".", ",": None})
+    assert [w.mark for w in split("so, I, yes. no;", dropped)] == [None, None, ".", ""]
+
+
 def test_abbreviations_are_the_callers() -> None:
     labels = LabelSet(titles=frozenset(["mag"]), abbreviations=frozenset())
     assert marked("Mag. Huber isst Eier etc. und Mr. X", labels) == [

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# A model that hears: four models, trained separately on fold A and scored on fold B, on reference words and on ASR words.
+# A model that hears: four models, each trained on one fold and scored on the other, on reference words and on ASR words.
 #
 # e.g.: ./run.sh --corpus /data/games --stage 0
 #
@@ -9,6 +9,7 @@
 corpus=corpora/games # the acted dialogue with its decode directories
 stage=0
 kinds="ref asr"
+folds="a b" # to train on; the other one is scored
 models="text timing sound all"
 # End configuration section.
 
@@ -19,6 +20,7 @@ while [ $# -gt 0 ]; do
     --corpus) corpus=$2 ;;
     --stage) stage=$2 ;;
     --kinds) kinds=$2 ;;
+    --folds) folds=$2 ;;
     --models) models=$2 ;;
     *) echo "$0: unknown option $1 (see the configuration section)" >&2 && exit 1 ;;
   esac
@@ -32,17 +34,22 @@ fi
 
 if [ "$stage" -le 1 ]; then
   for kind in $kinds; do
-    for model in $models; do
-      kaldi-punct train --config "conf/$model.yaml" "data/$kind/train_a" "data/$kind/dev" "exp/${kind}_$model"
+    for fold in $folds; do
+      for model in $models; do
+        kaldi-punct train --config "conf/$model.yaml" "data/$kind/$fold" "data/$kind/dev" "exp/${kind}_${fold}_$model"
+      done
     done
   done
 fi
 
 if [ "$stage" -le 2 ]; then
   for kind in $kinds; do
-    for model in $models; do
-      echo "== $kind words, $model"
-      local/score_slots.py "exp/${kind}_$model/best" "data/$kind/score_b"
+    for fold in $folds; do
+      other=$([ "$fold" = a ] && echo b || echo a)
+      for model in $models; do
+        echo "== $kind words, $model, trained on fold $fold, scored on fold $other"
+        local/score_slots.py "exp/${kind}_${fold}_$model/best" "data/$kind/$other"
+      done
     done
   done
 fi

@@ -3,15 +3,14 @@
 
 e.g.: local/prepare_data.py corpora/games data
 
-Makes data/{ref,asr}/{train_a,train_b,dev} to train on and data/{ref,asr}/{score_a,score_b,score_dev} to score, each
-with `wav.scp`, `ctm`, `text_punct`, `utt2spk` and `file_ends` (index of the last reference word of each file that a
-turn recording was joined from, an integer vector table).
+Makes data/{ref,asr}/{a,b,dev}, each with `wav.scp`, `ctm`, `text_punct`, `utt2spk` and `file_ends` (index of the last
+reference word of each file that a turn recording was joined from, an integer vector table).
 
 ref  words and times as in the corpus (forced alignment)
 asr  best paths of the corpus' lattices, jackknifed: each fold decoded by the model of the other
 
-Recordings that are left out of the train directories (never out of the score directories): scene DESC, whose lines lack
-their final full stop, and others in which a file ends without a mark before a capital. The log counts them.
+The games often leave out the final full stop of a line. Where a file ends without a mark, and a new sentence or nothing
+follows, the reference gets "⁇": a slot that nobody knows, neither learned nor scored. The log counts them.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ from pathlib import Path
 
 from kaldi_punct.kaldi.lattice import Lattice
 from kaldi_punct.kaldi.lattice_tables import load_decoder, read_lattices
-from kaldi_punct.labels import split
+from kaldi_punct.labels import case_of
 from kaldi_punct.types import Case, Hypothesis
 
 log = logging.getLogger("prepare_data")
@@ -32,6 +31,7 @@ DECODE_DIRS = {
     "train_b": "chain_a/decode_turns_train_b",
     "dev": "chain_ab/decode_turns_dev",
 }
+UNKNOWN = "⁇"
 ACOUSTIC_SCALE, WORD_INS_PENALTY, FRAME_SHIFT_S = 0.1, 0.5, 0.03  # as the corpus' best paths were taken
 
 
@@ -47,11 +47,11 @@ def main() -> None:
 
 def prepare_fold(corpus: Path, out: Path, fold: str) -> None:
     turns = corpus / "data" / f"turns_{fold}"
-    references = {rec: tok.replace("|", "") for rec, tok in read_table(turns / "text_tok").items()}
     ends = file_ends(corpus / "data" / fold, turns)
-    scenes = read_table(turns / "utt2scene")
-    unsure = {r for r in references if "DESC" in scenes[r] or ends_unmarked(references[r], ends[r])}
-    log.info("%s: %d recordings, %d of them left out of training", fold, len(references), len(unsure))
+    references = {rec: mark_doubts(tok, ends[rec]) for rec, tok in read_table(turns / "text_tok").items()}
+    n_doubts = sum(text.count(UNKNOWN) for text in references.values())
+    n_ends = sum(len(e) for e in ends.values())
+    log.info("%s: %d recordings, %d files, %d of them with unknown last mark", fold, len(references), n_ends, n_doubts)
     tables = {
         "text_punct": references,
         "wav.scp": {r: str((corpus / path).resolve()) for r, path in read_table(turns / "wav.scp").items()},
@@ -63,8 +63,7 @@ def prepare_fold(corpus: Path, out: Path, fold: str) -> None:
     asr_ctm = [line for rec, best in decode(corpus, fold) for line in ctm_lines(rec, best)]
     name = fold.removeprefix("train_")
     for kind, ctm in (("ref", ref_ctm), ("asr", asr_ctm)):
-        write_dir(out / kind / f"score_{name}", tables, ctm, set(references))
-        write_dir(out / kind / fold, tables, ctm, set(references) - unsure)
+        write_dir(out / kind / name, tables, ctm)
 
 
 def file_ends(utterances: Path, turns: Path) -> dict[str, list[int]]:
@@ -85,14 +84,14 @@ def file_ends(utterances: Path, turns: Path) -> dict[str, list[int]]:
     return out
 
 
-def ends_unmarked(reference: str, ends: list[int]) -> bool:
-    """True if a file ends without a mark though a new sentence follows, or the recording ends so."""
-    words = split(reference)
-    return any(
-        not words[i].mark and (i + 1 == len(words) or words[i + 1].case is Case.CAPITALIZED)
-        for i in ends
-        if i < len(words)
-    )
+def mark_doubts(tokens: str, ends: list[int]) -> str:
+    """The reference of ``Word|mark`` tokens, with an unknown mark at file ends without one before a new sentence."""
+    out = [token.split("|") for token in tokens.split(" ")]
+    for i in ends:
+        is_last_of_sentence = i + 1 == len(out) or case_of(out[i + 1][0]) is not Case.LOWER
+        if not out[i][1] and is_last_of_sentence:
+            out[i][1] = UNKNOWN
+    return " ".join(word + mark for word, mark in out)
 
 
 def decode(corpus: Path, fold: str) -> list[tuple[str, Hypothesis]]:
@@ -120,13 +119,13 @@ def ctm_lines(rec_id: str, best: Hypothesis) -> list[str]:
     return [f"{rec_id} 1 {w.start_s:.2f} {w.duration_s:.2f} {w.word}" for w in best.words]
 
 
-def write_dir(directory: Path, tables: dict[str, dict[str, str]], ctm: list[str], keep: set[str]) -> None:
+def write_dir(directory: Path, tables: dict[str, dict[str, str]], ctm: list[str]) -> None:
     directory.mkdir(parents=True, exist_ok=True)
-    lines = sorted((line for line in ctm if line.split(" ", 1)[0] in keep), key=lambda line: line.split(" ", 1)[0])
+    lines = sorted(ctm, key=lambda line: line.split(" ", 1)[0])
     (directory / "ctm").write_text("".join(line + "\n" for line in lines), encoding="utf-8")
     spoken = {line.split(" ", 1)[0] for line in lines}
     for name, table in tables.items():
-        rows = "".join(f"{key} {table[key]}\n" for key in sorted(table) if key in keep and key in spoken)
+        rows = "".join(f"{key} {table[key]}\n" for key in sorted(table) if key in spoken)
         (directory / name).write_text(rows, encoding="utf-8")
 
 

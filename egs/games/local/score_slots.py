@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 """Scores a model on inner slots and on end slots apart, as JSON or text.
 
-e.g.: local/score_slots.py exp/ref_all/best data/ref/score_b
+e.g.: local/score_slots.py exp/ref_a_all/best data/ref/b
 
 A seam between two joined files is a pause that says only that a file ended, and nearly every file ends a sentence; so a
 figure over all slots would measure the joining. An end slot is the word that a file's last reference word projects to.
-Reference slots at a file's end that lack their mark before a capital are not scored.
+Slots whose mark is unknown ("⁇" in the reference) are not scored.
 `--silence` puts silence in place of the sound, `--shift-s 0.5` moves every word time.
 """
 
@@ -26,7 +26,7 @@ from kaldi_punct.kaldi.streams import open_rxfilename
 from kaldi_punct.labels import DEFAULT_LABELS, LabelledWord, split
 from kaldi_punct.projection import project
 from kaldi_punct.scoring import Score, score_marks
-from kaldi_punct.types import Audio, Case, Word
+from kaldi_punct.types import Audio, Word
 
 
 def main() -> None:
@@ -72,15 +72,9 @@ def place_reference(
     reference: Sequence[LabelledWord], ends: Sequence[int], tokens: Sequence[str]
 ) -> tuple[list[str | None], set[int]]:
     """(mark of each token, None where it is not scored; the tokens at which a file ends)."""
-    known = [
-        dataclasses.replace(w, mark=None)
-        if i in ends and not w.mark and (i + 1 == len(reference) or reference[i + 1].case is Case.CAPITALIZED)
-        else w
-        for i, w in enumerate(reference)
-    ]
     if [w.word for w in reference] == [t.lower() for t in tokens]:
-        return [w.mark for w in known], set(ends)
-    projection = project(known, tokens)
+        return [w.mark for w in reference], set(ends)
+    projection = project(reference, tokens)
     end_slots = {slot for e in ends if (slot := projection.slots[e]) is not None}
     return [w.mark for w in projection.words], end_slots
 
