@@ -76,6 +76,17 @@ def add_out(parser: argparse.ArgumentParser, help: str = "extended filename to w
     parser.add_argument("out", metavar="<out>", help=help)
 
 
+def add_threads(parser: argparse.ArgumentParser) -> None:
+    """How many threads share the work (``commands.threads``)."""
+    parser.add_argument(
+        "--nj",
+        type=count,
+        default=1,
+        metavar="N",
+        help="threads that share the work, in one process; the output is the same (default %(default)s)",
+    )
+
+
 def add_device(parser: argparse.ArgumentParser) -> None:
     """Where the model runs."""
     parser.add_argument("--device", type=_device, default="cpu", help="cpu, cuda, cuda:0 … (default %(default)s)")
