@@ -19,7 +19,7 @@ import argparse
 import logging
 from pathlib import Path
 
-from kaldi_punct.kaldi.lattice import Lattice
+from kaldi_punct.kaldi.lattice import Decoder, Lattice
 from kaldi_punct.kaldi.lattice_tables import load_decoder, read_lattices
 from kaldi_punct.labels import case_of
 from kaldi_punct.types import Case, Hypothesis
@@ -94,10 +94,10 @@ def mark_doubts(tokens: str, ends: list[int]) -> str:
     return " ".join(word + mark for word, mark in out)
 
 
-def decode(corpus: Path, fold: str) -> list[tuple[str, Hypothesis]]:
-    directory = corpus / "decode" / DECODE_DIRS[fold]
+def make_decoder(corpus: Path, directory: Path) -> Decoder:
+    """What reads the lattices of a decode directory."""
     lang = corpus / "decode" / "lang" if (corpus / "decode" / "lang").is_dir() else corpus / "lang"
-    decoder = load_decoder(
+    return load_decoder(
         words=lang / "words.txt",
         word_boundary=lang / "phones" / "word_boundary.int",
         transition_model=directory.parent / "trans.mdl",
@@ -105,6 +105,11 @@ def decode(corpus: Path, fold: str) -> list[tuple[str, Hypothesis]]:
         frame_shift_s=FRAME_SHIFT_S,
         word_ins_penalty=WORD_INS_PENALTY,
     )
+
+
+def decode(corpus: Path, fold: str) -> list[tuple[str, Hypothesis]]:
+    directory = corpus / "decode" / DECODE_DIRS[fold]
+    decoder = make_decoder(corpus, directory)
     out = []
     for archive in sorted(directory.glob("lat.*.gz")):
         for rec_id, lattice in read_lattices(f"ark:{archive}"):
