@@ -25,6 +25,7 @@ __all__ = ["Decoder", "Lattice", "WordAligner", "parse", "read_archive", "read_v
 _LOG = logging.getLogger(__name__)
 _CHUNK_BYTES = 1 << 16
 _MAX_PATHS = 2**31 - 1  # what the native core counts to
+_Span = tuple[int, int, int | None]  # word-id, first frame, frames; None: no frame is left for it, or none is known
 
 
 def parse(data: bytes, name: str = "") -> Lattice:
@@ -186,42 +187,48 @@ class Decoder:
         if not paths:
             raise UtteranceError(f"{lattice.origin}: the lattice has no path to a final state; was decoding cut off?")
         all_paths_cost = _core.total_cost_of_all(lattice, scales)
-        return tuple(self._hypothesis(lattice, path, all_paths_cost, start_s) for path in paths)
+        known: dict[_Span, Word] = {}  # the paths of one lattice share most of their words
+        return tuple(self._hypothesis(lattice, path, all_paths_cost, start_s, known) for path in paths)
 
     def best_path(self, lattice: Lattice, acoustic_scale: float | None = None, start_s: float = 0.0) -> Hypothesis:
         """The hypothesis of least total cost; arguments and errors as for ``nbest``."""
         return self.nbest(lattice, 1, acoustic_scale, start_s)[0]
 
-    def _hypothesis(self, lattice: Lattice, path: _core.Path, all_paths_cost: float, start_s: float) -> Hypothesis:
-        words = [self._word(lattice, word_id) for word_id in path.words]
-        if self.aligner is not None and self.frame_shift_s is not None:
-            words = self._with_times(lattice, self.aligner, self.frame_shift_s, words, path, start_s)
+    def _hypothesis(
+        self, lattice: Lattice, path: _core.Path, all_paths_cost: float, start_s: float, known: dict[_Span, Word]
+    ) -> Hypothesis:
+        words = []
+        for span in self._spans(lattice, path):
+            word = known.get(span)
+            if word is None:
+                word = known[span] = self._word(lattice, span, start_s)
+            words.append(word)
         posterior = math.exp(min(all_paths_cost - path.total_cost, 0.0))
         return Hypothesis(tuple(words), path.graph_cost, path.acoustic_cost, posterior)
 
-    def _word(self, lattice: Lattice, word_id: int) -> Word:
+    def _spans(self, lattice: Lattice, path: _core.Path) -> list[_Span]:
+        """The path's words; those that no frame is left for (a forced end) stay without frames."""
+        if self.aligner is None:
+            return [(word_id, 0, None) for word_id in path.words]
+        try:
+            alignment = self.aligner.align(path)
+        except LatticeError as e:
+            raise LatticeError(f"{lattice.origin}: {e}") from e
+        if alignment.problem:
+            _LOG.info("%s: %s", lattice.origin, alignment.problem)
+        spans: list[_Span] = [s for s in alignment.segments if s[0] != 0]
+        if alignment.n_unaligned > 0:
+            spans += [(word_id, 0, None) for word_id in path.words[len(spans) :]]
+        return spans
+
+    def _word(self, lattice: Lattice, span: _Span, start_s: float) -> Word:
+        word_id, first_frame, n_frames = span
         word = self.words.get(word_id)
         if word is None:
             raise LatticeError(
                 f"{lattice.origin}: expected word-ids of the words table ({len(self.words)} words), got {word_id};"
                 " give the words.txt of the graph that made the lattice"
             )
-        return Word(word)
-
-    @staticmethod
-    def _with_times(
-        lattice: Lattice, aligner: WordAligner, shift_s: float, words: list[Word], path: _core.Path, start_s: float
-    ) -> list[Word]:
-        """The same words with times; those that no frame is left for (a forced end) stay without."""
-        try:
-            alignment = aligner.align(path)
-        except LatticeError as e:
-            raise LatticeError(f"{lattice.origin}: {e}") from e
-        if alignment.problem:
-            _LOG.info("%s: %s", lattice.origin, alignment.problem)
-        timed = iter([s for s in alignment.segments if s[0] != 0])
-        out = []
-        for word, segment in zip(words, timed, strict=False):
-            _, first, n_frames = segment
-            out.append(Word(word.word, start_s + first * shift_s, n_frames * shift_s))
-        return out + words[len(out) :]
+        if n_frames is None or self.frame_shift_s is None:
+            return Word(word)
+        return Word(word, start_s + first_frame * self.frame_shift_s, n_frames * self.frame_shift_s)
