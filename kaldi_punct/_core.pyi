@@ -16,6 +16,7 @@ class Lattice:
         """Where it was read, ``<archive>: <key>: byte <offset>``."""
 
 def parse(data: bytes, origin: str) -> Lattice: ...
+def write(lattice: Lattice, binary: bool, compact: bool) -> bytes: ...
 
 class ArchiveReader:
     """Reads entries from bytes that arrive in pieces."""

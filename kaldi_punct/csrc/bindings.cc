@@ -9,6 +9,7 @@
 
 #include "archive.h"
 #include "errors.h"
+#include "lattice_writer.h"
 #include "paths.h"
 #include "word_aligner.h"
 
@@ -76,6 +77,20 @@ void bind_reading(py::module_& m) {
       .def_property_readonly("n_pending", &ArchiveReader::n_pending);
 }
 
+void bind_writing(py::module_& m) {
+  m.def(
+      "write",
+      [](const Lattice& lattice, bool binary, bool compact) {
+        std::string out;
+        {
+          py::gil_scoped_release release;
+          write_lattice(lattice, {binary, compact}, &out);
+        }
+        return py::bytes(out);
+      },
+      py::arg("lattice"), py::arg("binary"), py::arg("compact"));
+}
+
 void bind_paths(py::module_& m) {
   py::class_<Path>(m, "Path")
       .def_readonly("words", &Path::words)
@@ -138,6 +153,7 @@ PYBIND11_MODULE(_core, m) {
   m.doc() = "The native core: reads Kaldi lattices, finds their best paths and the times of their words.";
   bind_errors();
   bind_reading(m);
+  bind_writing(m);
   bind_paths(m);
   bind_alignment(m);
 }

@@ -49,6 +49,7 @@ class BinaryReader {
     const uint64_t offset = in_.offset();
     take_header();
     Lattice& lattice = builder_.lattice;
+    lattice.is_state_level = !type_.is_compact;
     for (int64_t s = 0; s < n_states_; ++s) take_state();
     if (lattice.start >= 0 && n_states_ == 0) lattice.start = -1;
     return builder_.finish(offset);

@@ -138,6 +138,7 @@ class TextReader {
       return static_cast<int32_t>(std::lower_bound(numbers.begin(), numbers.end(), s) - numbers.begin());
     };
     Lattice& lattice = builder_.lattice;
+    lattice.is_state_level = knows_form_ && !is_compact_;
     if (!lines_.empty()) lattice.start = index(lines_[0].from);
     std::stable_sort(lines_.begin(), lines_.end(), [](const TextArc& a, const TextArc& b) { return a.from < b.from; });
     lattice.states.resize(numbers.size());

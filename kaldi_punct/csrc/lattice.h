@@ -32,7 +32,8 @@ struct State {
 };
 
 struct Lattice {
-  int32_t start = -1;  // -1: no state at all
+  int32_t start = -1;           // -1: no state at all
+  bool is_state_level = false;  // came in Kaldi's state-level form: one frame an arc
   std::vector<State> states;
   std::vector<Arc> arcs;  // those of state 0, of state 1, ...
   std::vector<int32_t> tids;

@@ -20,7 +20,7 @@ from kaldi_punct._core import Lattice
 from kaldi_punct.errors import ConfigError, LatticeError, UtteranceError
 from kaldi_punct.types import Hypothesis, Word
 
-__all__ = ["Decoder", "Lattice", "WordAligner", "parse", "read_archive", "read_value"]
+__all__ = ["Decoder", "Lattice", "WordAligner", "parse", "read_archive", "read_value", "to_bytes"]
 
 _LOG = logging.getLogger(__name__)
 _CHUNK_BYTES = 1 << 16
@@ -39,6 +39,21 @@ def parse(data: bytes, name: str = "") -> Lattice:
         LatticeError: it is no lattice, is cut short, has a cycle or a cost that is no number; the text has the byte.
     """
     return _core.parse(data, name)
+
+
+def to_bytes(lattice: Lattice, *, binary: bool = True, compact: bool = True) -> bytes:
+    """The value of a Kaldi lattice table for a lattice, as lattice-copy writes it; ``parse`` and Kaldi read it again.
+
+    Args:
+        lattice: to be written; costs become 32-bit floats.
+        binary: OpenFst's binary form; else text, whose costs have six digits.
+        compact: CompactLattice (arc type compactlattice44); else the state-level Lattice (lattice4). The lattice is
+            converted where it came in the other form.
+
+    Raises:
+        LatticeError: a cost is too large for a 32-bit float.
+    """
+    return _core.write(lattice, binary, compact)
 
 
 def read_archive(stream: BinaryIO, name: str) -> Iterator[tuple[str, Lattice | LatticeError]]:

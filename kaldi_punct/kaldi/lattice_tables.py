@@ -5,11 +5,13 @@ The native core is loaded when a lattice is read, so that text tables work witho
 
 from __future__ import annotations
 
+import contextlib
 import logging
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from kaldi_punct.errors import ConfigError, FormatError, LatticeError, UtteranceError
+from kaldi_punct.kaldi.archives import open_archive
 from kaldi_punct.kaldi.scales import find_scales
 from kaldi_punct.kaldi.streams import RxFilename, open_rxfilename, parse_rspecifier, read_lines, split_key
 from kaldi_punct.kaldi.symbols import read_symbols
@@ -52,6 +54,40 @@ def read_lattices(rspecifier: str) -> Iterator[tuple[str, Lattice | LatticeError
         raise FormatError(
             f"{spec.rxfilename}: expected lines '<key> <rxfilename>', got an empty file; did the decoding fail?"
         )
+
+
+@contextlib.contextmanager
+def open_lattices(wspecifier: RxFilename, *, compact: bool = True) -> Iterator[Callable[[str, Lattice], None]]:
+    """A table of lattices to write to: call what is given with a key and a lattice.
+
+        with open_lattices("ark,t:| gzip -c > lat.gz") as write:
+            write("utt-1", lattice)
+
+    Args:
+        wspecifier: ``ark:``, ``ark,t:`` (text) or ``ark,scp:`` before a path, ``path.gz``, ``| command`` or ``-``.
+        compact: CompactLattice, as Kaldi's decoders write; else the state-level Lattice.
+
+    Raises:
+        FormatError: no wspecifier, or a file that cannot be written; from a call, as ``lattice.to_bytes``.
+    """
+    from kaldi_punct.kaldi.lattice import to_bytes
+
+    with open_archive(wspecifier) as archive:
+
+        def write(key: str, lattice: Lattice) -> None:
+            archive.write(key, to_bytes(lattice, binary=archive.binary, compact=compact))
+
+        yield write
+
+
+def write_lattices(wspecifier: RxFilename, entries: Iterable[tuple[str, Lattice]], *, compact: bool = True) -> int:
+    """Writes keys and lattices as they come; returns how many. Arguments and errors as for ``open_lattices``."""
+    n = 0
+    with open_lattices(wspecifier, compact=compact) as write:
+        for key, lattice in entries:
+            write(key, lattice)
+            n += 1
+    return n
 
 
 def load_decoder(

@@ -1,8 +1,8 @@
 """Kaldi's tables: text, segments, wav.scp, utt2spk, words.txt and their like; the front of all that reads Kaldi files.
 
 Text tables take a path, any rxfilename, or an rspecifier (``ark:``, ``ark,t:``, ``scp:``). The parts live in
-``streams`` (opening), ``ctm``, ``symbols``, ``vectors``, ``lattice_tables`` and ``scales``; their names are all found
-here.
+``streams`` (opening), ``archives``, ``ctm``, ``symbols``, ``vectors``, ``lattice_tables`` and ``scales``; their
+names are all found here.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from kaldi_punct.errors import FormatError
 from kaldi_punct.kaldi.ctm import CtmLine, CtmSequence, ctm_sequences, read_ctm, read_ctm_recordings, write_ctm
-from kaldi_punct.kaldi.lattice_tables import load_decoder, read_lattices, read_nbest
+from kaldi_punct.kaldi.lattice_tables import load_decoder, open_lattices, read_lattices, read_nbest, write_lattices
 from kaldi_punct.kaldi.scales import Scales, find_scales
 from kaldi_punct.kaldi.streams import (
     BLANKS,
@@ -47,6 +47,7 @@ __all__ = [
     "ctm_sequences",
     "find_scales",
     "load_decoder",
+    "open_lattices",
     "open_rxfilename",
     "open_wxfilename",
     "parse_rspecifier",
@@ -71,6 +72,7 @@ __all__ = [
     "write_float_matrices",
     "write_float_vectors",
     "write_int_vectors",
+    "write_lattices",
     "write_lines",
     "write_segments",
     "write_text",
