@@ -6,7 +6,8 @@
 Each job is a command as a user gives it, timed as a whole from start to end: wall time, CPU time (of all processes of
 a pipe together), largest memory of a process. Lattices a second and times real time are by CPU time. Ours works in
 one thread; a Kaldi pipe runs as many processes as it has commands, so its wall time is that of several cores where
-there are some, unless --pin holds both on one. Ours and Kaldi's take turns, and the median of the runs counts. The archive is repeated, with keys of its own for each copy.
+there are some, unless --pin holds both on one. Ours and Kaldi's take turns, and the median of the runs counts. The
+archive is repeated, with keys of its own for each copy.
 """
 
 from __future__ import annotations
