@@ -114,7 +114,8 @@ def _new_lines(item: Item, answer: Punctuated) -> list[str]:
         if w.start_s is None or w.duration_s is None:
             raise UtteranceError(
                 f"{utterance.utt_id}: expected word times for --to ctm, got '{w.word}' without them; "
-                "give a CTM, or lattices with --transition-model, --word-boundary and --frame-shift"
+                "give a CTM, or lattices with --transition-model, --word-boundary and --frame-shift; of Vosk, results "
+                "after SetWords(True)"
             )
         line = CtmLine(
             utterance.utt_id, utterance.channel or "1", w.start_s - zero_s, w.duration_s, w.word, w.confidence

@@ -1,4 +1,4 @@
-"""``punctuate``: marks and case onto lattices, CTM, text or JSONL."""
+"""``punctuate``: marks and case onto lattices, CTM, text, JSONL or results of decoders."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def add_verbs(verbs: Verbs) -> None:
     parser = add_verb(
         verbs,
         "punctuate",
-        "Punctuation and capitals onto lattices, CTM, text or JSONL",
+        "Punctuation and capitals onto lattices, CTM, text, JSONL or results of decoders",
         "kaldi-punct punctuate --from ctm --segments egs/mini/segments egs/mini/kaldi/1best.ctm -",
         "Every input word comes out once, in order. Utterances of one recording (--segments) are one conversation: the "
         "model sees across their borders.",
@@ -67,7 +67,8 @@ def add_input_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "source",
         metavar="<in>",
-        help="lattices: rspecifier or decode directory; else an extended filename, - for stdin",
+        help="lattices: rspecifier or decode directory; else an extended filename, - for stdin "
+        "(of vosk, kaldi-server and online2 the final results are read, partial ones passed over and counted)",
     )
     add_out(parser)
 
@@ -120,6 +121,10 @@ def open_items(args: argparse.Namespace, kind: str, side: Tables) -> sources.Ent
             raise ConfigError(
                 f"--{given[0].replace('_', '-')}: expected an input of lattices, got {kind}; leave it out"
             )
+        if kind in sources.RESULT_KINDS:
+            from kaldi_punct.commands.results import read_results
+
+            return read_results(args.source, kind, side)
         return sources.read_items(args.source, kind, side)
     from kaldi_punct.commands.decoding import DecoderFiles, best_paths, find_decoder
 

@@ -1,4 +1,4 @@
-"""What ``punctuate`` and ``client`` read: CTM, text tables, plain lines or JSONL, as utterances in input order."""
+"""What ``punctuate`` and ``client`` read but lattices, as utterances in input order."""
 
 from __future__ import annotations
 
@@ -19,7 +19,8 @@ if TYPE_CHECKING:
     from kaldi_punct.kaldi.tables import CtmLine, CtmSequence, Segment
 
 T = TypeVar("T")
-KINDS = ("lattice", "ctm", "text", "lines", "jsonl")
+RESULT_KINDS = ("vosk", "kaldi-server", "online2")  # results of decoders, commands/results.py
+KINDS = ("lattice", "ctm", "text", "lines", "jsonl", *RESULT_KINDS)
 log = logging.getLogger("kaldi_punct")
 
 
@@ -30,7 +31,7 @@ class Item:
     Attributes:
         utterance: its times are on the recording's clock where ``segments`` tells it.
         conversation: what it shares its context with; None if it stands alone.
-        lines: the CTM lines of its words, one each; empty if it does not come from a CTM.
+        lines: the CTM lines of its words, one each; empty if it has none yet.
     """
 
     utterance: Utterance
@@ -63,6 +64,7 @@ class Tables:
         # A CTM may name a recording by its file, and the channel beside it.
         self.recordings = recordings | {file for rec_id, (file, _) in self.channels.items() if rec_id in recordings}
         self._cutter: SegmentCutter | None = None
+        self._sizes = Counter(s.rec_id for s in self.segments.values())
 
     @classmethod
     def read(cls, args: argparse.Namespace) -> Tables:
@@ -86,8 +88,8 @@ class Tables:
         )
 
     def sizes(self) -> Counter[str]:
-        """How many utterances each conversation has, by its name."""
-        return Counter(s.rec_id for s in self.segments.values())
+        """How many utterances each conversation has, by its name; it grows where an input brings its own."""
+        return self._sizes
 
     def place(self, utterance: Utterance) -> Item:
         """The utterance with its segment and speaker."""
@@ -217,11 +219,11 @@ def _read_jsonl(source: str, side: Tables) -> Entries:
     from kaldi_punct.formats.jsonl import read_jsonl
 
     for utterance in read_jsonl(source):
-        error = _step_back(source, utterance)
+        error = step_back(source, utterance)
         yield utterance.utt_id, error or side.place(utterance)
 
 
-def _step_back(source: str, utterance: Utterance) -> UtteranceError | None:
+def step_back(source: str, utterance: Utterance) -> UtteranceError | None:
     """Why an utterance's times cannot be, as ``count_steps_back`` says of a CTM."""
     from kaldi_punct.kaldi.ctm import MAX_STEP_BACK_S
 

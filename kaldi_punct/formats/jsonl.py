@@ -12,15 +12,13 @@ from __future__ import annotations
 
 import json
 import os
-import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 
 from kaldi_punct.errors import FormatError
-from kaldi_punct.kaldi.streams import RxFilename, read_lines, split_fields, write_lines
+from kaldi_punct.formats import fields
+from kaldi_punct.kaldi.streams import RxFilename, read_lines, write_lines
 from kaldi_punct.types import Punctuated, PunctuatedWord, Sentence, Utterance, Word
 
-_Object = Mapping[str, object]
-_MAX = sys.float_info.max
 _SLACK_S = 0.1  # as times of a CTM may step back
 
 
@@ -94,11 +92,13 @@ def _rounded(seconds: float | None) -> float | None:
 
 def _to_utterance(where: str, record: object) -> Utterance:
     if not isinstance(record, dict):
-        raise FormatError(f'{where}: expected a JSON object, got {_kind(record)}; write {{"utt_id": …, "words": […]}}')
-    utt_id = _token(where, record, "utt_id")
+        raise FormatError(
+            f'{where}: expected a JSON object, got {fields.kind(record)}; write {{"utt_id": …, "words": […]}}'
+        )
+    utt_id = fields.token(where, record, "utt_id")
     if utt_id is None:
         raise FormatError(f"{where}: expected a string 'utt_id', got none; give each line one")
-    start_s, end_s = _number(where, record, "start_s"), _number(where, record, "end_s")
+    start_s, end_s = fields.number(where, record, "start_s"), fields.number(where, record, "end_s")
     if start_s is not None and end_s is not None and end_s <= start_s:
         raise FormatError(f"{where}: expected 'start_s' below 'end_s', got {start_s:g} and {end_s:g}; correct them")
     words = _to_words(where, record)
@@ -108,19 +108,21 @@ def _to_utterance(where: str, record: object) -> Utterance:
             f"{where}: expected times on the recording's clock, got '{early.word}' at {early.start_s:g} s before the "
             f"utterance's 'start_s' {start_s:g}; add the latter to the words' times, or leave it out"
         )
-    return Utterance(utt_id, words, _token(where, record, "rec_id"), _token(where, record, "channel"), start_s, end_s)
+    return Utterance(
+        utt_id, words, fields.token(where, record, "rec_id"), fields.token(where, record, "channel"), start_s, end_s
+    )
 
 
-def _to_words(where: str, record: _Object) -> tuple[Word, ...]:
+def _to_words(where: str, record: fields.Object) -> tuple[Word, ...]:
     words = record.get("words")
     if words is None:
-        text = _string(where, record, "text")
+        text = fields.string(where, record, "text")
         if text is None:
             raise FormatError(f"{where}: expected a list 'words' or a string 'text', got neither; give one")
-        return tuple(Word(w) for w in split_fields(text))
+        return fields.words(text)
     if not isinstance(words, list):
         raise FormatError(
-            f"{where}: expected a list 'words', got {_kind(words)}; "
+            f"{where}: expected a list 'words', got {fields.kind(words)}; "
             'write it as ["hello", …] or [{"word": "hello"}, …]'
         )
     return tuple(_to_word(f"{where}: words[{i}]", word) for i, word in enumerate(words))
@@ -131,57 +133,13 @@ def _to_word(where: str, record: object) -> Word:
         record = {"word": record}
     if not isinstance(record, dict):
         raise FormatError(
-            f'{where}: expected a string or an object, got {_kind(record)}; write "hello" or {{"word": "hello"}}'
+            f'{where}: expected a string or an object, got {fields.kind(record)}; write "hello" or {{"word": "hello"}}'
         )
-    word = _token(where, record, "word")
+    word = fields.token(where, record, "word")
     if word is None:
         raise FormatError(f"{where}: expected a string 'word' without blanks, got null; write one object a word")
-    start_s, duration_s = _number(where, record, "start_s"), _number(where, record, "duration_s")
+    start_s, duration_s = fields.number(where, record, "start_s"), fields.number(where, record, "duration_s")
     if (start_s is None) != (duration_s is None):
         raise FormatError(f"{where}: expected both 'start_s' and 'duration_s' or neither, got one; add the other")
-    confidence = _number(where, record, "confidence")
-    if confidence is not None and confidence > 1:
-        raise FormatError(
-            f"{where}: expected a 'confidence' from 0 to 1, got {confidence:g}; leave it out if there is none"
-        )
-    return Word(word, start_s, duration_s, confidence, _token(where, record, "spk_id"))
-
-
-def _token(where: str, record: _Object, field: str) -> str | None:
-    """A string that can stand in a table: as a key, a column, a word."""
-    value = _string(where, record, field)
-    if value is not None and split_fields(value) != [value]:
-        raise FormatError(
-            f"{where}: expected a string '{field}' without blanks, got {json.dumps(value)[:40]}; "
-            + ("write one object a word" if field == "word" else "put e.g. _ in their place")
-        )
-    return value
-
-
-def _string(where: str, record: _Object, field: str) -> str | None:
-    value = record.get(field)
-    if value is not None and not isinstance(value, str):
-        raise FormatError(f"{where}: expected a string '{field}', got {_kind(value)}; put it in quotes")
-    if value is not None and any("\ud800" <= c <= "\udfff" for c in value):
-        raise FormatError(
-            f"{where}: expected a string '{field}' of whole characters, got half a surrogate pair: "
-            f"{json.dumps(value)[:40]}; write the character itself"
-        )
-    return value
-
-
-def _number(where: str, record: _Object, field: str) -> float | None:
-    value = record.get(field)
-    if value is None:
-        return None
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value <= _MAX:
-        raise FormatError(
-            f"{where}: expected a number '{field}' of at least 0, got {json.dumps(value)[:40]}; "
-            "null says that it is unknown"
-        )
-    return float(value)
-
-
-def _kind(value: object) -> str:
-    kinds = {dict: "an object", list: "a list", str: "a string", bool: "true or false", type(None): "null"}
-    return kinds.get(type(value), "a number")
+    confidence = fields.confidence(where, record, "confidence")
+    return Word(word, start_s, duration_s, confidence, fields.token(where, record, "spk_id"))
