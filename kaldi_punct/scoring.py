@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from kaldi_punct.errors import FormatError
-from kaldi_punct.kaldi.tables import read_text
+from kaldi_punct.kaldi.tables import by_key, read_text
 from kaldi_punct.labels import DEFAULT_LABELS, LabelledWord, LabelSet, is_word, split
 from kaldi_punct.projection import project
 from kaldi_punct.types import Case
@@ -374,11 +374,7 @@ def _row(name: str, rates: Rates) -> str:
 
 def _read(table: str | os.PathLike[str]) -> dict[str, str]:
     name = _table_of(table)
-    texts: dict[str, str] = {}
-    for n, (utt_id, text) in enumerate(read_text(name), 1):
-        if utt_id in texts:
-            raise FormatError(f"{name}:{n}: expected each key once, got '{utt_id}' again; remove one of the lines")
-        texts[utt_id] = text
+    texts = by_key(name, read_text(name))
     if not texts:
         raise FormatError(f"{name}: expected lines '<utt-id> <words with marks>', got an empty table; check the path")
     return texts

@@ -128,7 +128,10 @@ def test_files(tmp_path: Path) -> None:
 def test_what_kaldi_sent(shared: Path) -> None:
     """Six clips through Kaldi itself, block by block as they came."""
     plain, times = (
-        [json.loads(line)["bytes"].encode() for line in (shared / "golden" / "online2-tcp" / name).open()]
+        [
+            json.loads(line)["bytes"].encode()
+            for line in (shared / "golden" / "online2-tcp" / name).read_text().splitlines()
+        ]
         for name in ("plain.jsonl", "times.jsonl")
     )
     assert any(block[-1:] not in b"\r\n" for block in plain)  # half lines

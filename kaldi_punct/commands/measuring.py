@@ -66,7 +66,7 @@ def run_project(args: argparse.Namespace, tally: Tally) -> None:
     from kaldi_punct.projection import project
 
     kind = args.kind or ("ctm" if sources.looks_like_ctm(args.source) else "text")
-    refs = sources.by_key(args.ref, read_text(args.ref))
+    refs = sources.side_table(args.ref, read_text(args.ref))
     n_marks = n_lost = 0
     with open_wxfilename(args.out) as out:
         entries = sources.read_items(args.source, kind, sources.Tables())

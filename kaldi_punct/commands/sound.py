@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from kaldi_punct.commands.sources import Item, by_key
+from kaldi_punct.commands.sources import Item, side_table
 from kaldi_punct.errors import FormatError, UtteranceError
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ class SoundTable:
         if not hears:
             log.warning("--wav-scp %s is not used: the model does not hear", table)
             return cls()
-        return cls(by_key(table, read_wav_scp(table)))
+        return cls(side_table(table, read_wav_scp(table)))
 
     def of(self, item: Item) -> Audio | None:
         """The sound of an item's recording, on the clock of its words; None if no table was given.

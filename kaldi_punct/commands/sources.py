@@ -82,9 +82,9 @@ class Tables:
                 "--reco2file-and-channel: expected --segments with it, got none; add it, or leave this out"
             )
         return cls(
-            {} if segments is None else by_key(segments, ((s.utt_id, s) for s in tables.read_segments(segments))),
-            {} if utt2spk is None else by_key(utt2spk, tables.read_utt2spk(utt2spk)),
-            {} if channels is None else by_key(channels, tables.read_reco2file_and_channel(channels)),
+            {} if segments is None else side_table(segments, ((s.utt_id, s) for s in tables.read_segments(segments))),
+            {} if utt2spk is None else side_table(utt2spk, tables.read_utt2spk(utt2spk)),
+            {} if channels is None else side_table(channels, tables.read_reco2file_and_channel(channels)),
         )
 
     def sizes(self) -> Counter[str]:
@@ -125,17 +125,15 @@ class Tables:
             log.warning("%d utterances are not in %s: %s", n, table, effect)
 
 
-def by_key(table: str, entries: Iterable[tuple[str, T]]) -> dict[str, T]:
+def side_table(table: str, entries: Iterable[tuple[str, T]]) -> dict[str, T]:
     """The entries of a side table, one a line.
 
     Raises:
         FormatError: it has none, or a key twice.
     """
-    out: dict[str, T] = {}
-    for n, (key, value) in enumerate(entries, 1):
-        if key in out:
-            raise FormatError(f"{table}:{n}: expected each key once, got '{key}' again; remove one of the lines")
-        out[key] = value
+    from kaldi_punct.kaldi.tables import by_key
+
+    out = by_key(table, entries)
     if not out:
         raise FormatError(f"{table}: expected at least one line, got an empty table; leave the option out")
     return out

@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from typing import TypeVar
 
 from kaldi_punct.errors import FormatError
 from kaldi_punct.kaldi.ctm import CtmLine, CtmSequence, ctm_sequences, read_ctm, read_ctm_recordings, write_ctm
@@ -39,11 +40,14 @@ from kaldi_punct.kaldi.vectors import (
     write_int_vectors,
 )
 
+T = TypeVar("T")
+
 __all__ = [
     "CtmLine",
     "CtmSequence",
     "Scales",
     "Segment",
+    "by_key",
     "ctm_sequences",
     "find_scales",
     "load_decoder",
@@ -111,6 +115,26 @@ def read_text(table: RxFilename, check_sorted: bool = False) -> Iterator[tuple[s
 def write_text(table: RxFilename, entries: Iterable[tuple[str, str]]) -> int:
     """Writes ``<key> <value>`` lines to a wxfilename (``ark,t:`` before it or not); returns how many."""
     return write_lines(_wxfilename(table), (f"{key} {value}" if value else key for key, value in entries))
+
+
+def by_key(table: RxFilename, entries: Iterable[tuple[str, T]]) -> dict[str, T]:
+    """The entries of a table whose keys stand once each.
+
+    Args:
+        table: its name, for an error's text.
+        entries: one a line, in order.
+
+    Raises:
+        FormatError: a key that stands twice.
+    """
+    out: dict[str, T] = {}
+    for n, (key, value) in enumerate(entries, 1):
+        if key in out:
+            raise FormatError(
+                f"{os.fspath(table)}:{n}: expected each key once, got '{key}' again; remove one of the lines"
+            )
+        out[key] = value
+    return out
 
 
 def read_segments(table: RxFilename, check_sorted: bool = False) -> Iterator[Segment]:
