@@ -9,8 +9,14 @@
 
 #include "archive.h"
 #include "errors.h"
+#include "lattice_costs.h"
+#include "lattice_forms.h"
+#include "lattice_shape.h"
 #include "lattice_writer.h"
+#include "linear_lattice.h"
+#include "oracle.h"
 #include "paths.h"
+#include "posteriors.h"
 #include "word_aligner.h"
 
 namespace py = pybind11;
@@ -109,6 +115,40 @@ void bind_paths(py::module_& m) {
         py::call_guard<py::gil_scoped_release>());
 }
 
+void bind_costs(py::module_& m) {
+  const py::call_guard<py::gil_scoped_release> no_gil;
+  m.def("rescaled", &rescaled, py::arg("lattice"), py::arg("scales"), no_gil);
+  m.def("pruned", &pruned, py::arg("lattice"), py::arg("scales"), py::arg("beam"), no_gil);
+  m.def("connected", &connected, py::arg("lattice"), no_gil);
+  m.def("compacted", &compacted, py::arg("lattice"), no_gil);
+  m.def("spelled_out", &spelled_out, py::arg("lattice"), no_gil);
+  m.def("best_lattices", &best_lattices, py::arg("lattice"), py::arg("n"), py::arg("scales"), no_gil);
+  m.def("is_linear", &is_linear, py::arg("lattice"), no_gil);
+}
+
+void bind_posteriors(py::module_& m) {
+  const py::call_guard<py::gil_scoped_release> no_gil;
+  py::class_<ArcPosterior>(m, "ArcPosterior")
+      .def_readonly("first_frame", &ArcPosterior::first_frame)
+      .def_readonly("word", &ArcPosterior::word)
+      .def_readonly("posterior", &ArcPosterior::posterior)
+      .def_readonly("transition_ids", &ArcPosterior::tids);
+  m.def("arc_posteriors", &arc_posteriors, py::arg("lattice"), py::arg("scales"), py::arg("min_post"), no_gil);
+  m.def("depth", &depth, py::arg("lattice"), no_gil);
+  m.def("depth_per_frame", &depth_per_frame, py::arg("lattice"), no_gil);
+}
+
+void bind_oracle(py::module_& m) {
+  py::class_<OraclePath>(m, "OraclePath")
+      .def_readonly("words", &OraclePath::words)
+      .def_readonly("n_correct", &OraclePath::n_correct)
+      .def_readonly("n_substitutions", &OraclePath::n_substitutions)
+      .def_readonly("n_insertions", &OraclePath::n_insertions)
+      .def_readonly("n_deletions", &OraclePath::n_deletions);
+  m.def("oracle_path", &oracle_path, py::arg("lattice"), py::arg("reference"), py::arg("wildcards"), py::arg("scales"),
+        py::call_guard<py::gil_scoped_release>());
+}
+
 void bind_alignment(py::module_& m) {
   py::class_<TransitionModel, std::shared_ptr<TransitionModel>>(m, "TransitionModel")
       .def(py::init([](const py::bytes& data, const std::string& name) {
@@ -155,5 +195,8 @@ PYBIND11_MODULE(_core, m) {
   bind_reading(m);
   bind_writing(m);
   bind_paths(m);
+  bind_costs(m);
+  bind_posteriors(m);
+  bind_oracle(m);
   bind_alignment(m);
 }

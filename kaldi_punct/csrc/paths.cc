@@ -10,10 +10,6 @@ namespace {
 constexpr int64_t kStop = -1;     // the path ends here, in a final state
 constexpr int64_t kDeadEnd = -2;  // no path to the end
 
-double cost_of(const Weight& weight, bool has_word, const Scales& scales) {
-  return scales.lm * (weight.graph + (has_word ? scales.word_ins_penalty : 0)) + scales.acoustic * weight.acoustic;
-}
-
 // For each state, the best way on to the end: an arc, or kStop.
 class BestTree {
  public:
@@ -47,12 +43,12 @@ class BestTree {
   Way way(int32_t state, int64_t choice) const {
     if (choice == kStop) {
       const Weight& weight = lattice_.states[state].final_weight;
-      return {cost_of(weight, false, scales_), weight.graph, kStop};
+      return {scaled_cost(weight, false, scales_), weight.graph, kStop};
     }
     const Arc& arc = lattice_.arcs[choice];
     const Way& rest = ways_[arc.next];
     if (rest.choice == kDeadEnd) return Way();
-    return {cost_of(arc.weight, arc.word != 0, scales_) + rest.cost, arc.weight.graph + rest.graph, choice};
+    return {scaled_cost(arc.weight, arc.word != 0, scales_) + rest.cost, arc.weight.graph + rest.graph, choice};
   }
 
   const Lattice& lattice_;
@@ -143,6 +139,7 @@ class PathFinder {
         return path;
       }
       const Arc& arc = lattice_.arcs[choice];
+      path.arcs.push_back(static_cast<uint64_t>(choice));
       add(arc.weight, arc.word, &path);
       state = arc.next;
     }
@@ -154,7 +151,7 @@ class PathFinder {
     path->tids.insert(path->tids.end(), tids, tids + weight.n_tids);
     path->graph_cost += weight.graph + (word != 0 ? scales_.word_ins_penalty : 0);
     path->acoustic_cost += weight.acoustic;
-    path->total_cost += cost_of(weight, word != 0, scales_);
+    path->total_cost += scaled_cost(weight, word != 0, scales_);
   }
 
   const Lattice& lattice_;
@@ -165,16 +162,15 @@ class PathFinder {
   size_t n_offered_ = 0;
 };
 
-// -log(exp(-a) + exp(-b))
-double log_add(double a, double b) {
-  if (a > b) std::swap(a, b);
-  return std::isinf(b) ? a : a - std::log1p(std::exp(a - b));
-}
-
 }  // namespace
 
 std::vector<Path> best_paths(const Lattice& lattice, size_t n, const Scales& scales) {
   return PathFinder(lattice, scales).find(n);
+}
+
+double log_add(double a, double b) {
+  if (a > b) std::swap(a, b);
+  return std::isinf(b) ? a : a - std::log1p(std::exp(a - b));
 }
 
 double total_cost_of_all(const Lattice& lattice, const Scales& scales) {
@@ -185,10 +181,10 @@ double total_cost_of_all(const Lattice& lattice, const Scales& scales) {
   for (int32_t s : lattice.order) {
     if (std::isinf(forward[s])) continue;
     const State& state = lattice.states[s];
-    if (state.is_final) total = log_add(total, forward[s] + cost_of(state.final_weight, false, scales));
+    if (state.is_final) total = log_add(total, forward[s] + scaled_cost(state.final_weight, false, scales));
     for (uint64_t a = state.first_arc; a < state.first_arc + state.n_arcs; ++a) {
       const Arc& arc = lattice.arcs[a];
-      forward[arc.next] = log_add(forward[arc.next], forward[s] + cost_of(arc.weight, arc.word != 0, scales));
+      forward[arc.next] = log_add(forward[arc.next], forward[s] + scaled_cost(arc.weight, arc.word != 0, scales));
     }
   }
   return total;
