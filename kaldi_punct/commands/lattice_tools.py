@@ -21,12 +21,13 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import math
 import textwrap
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypedDict
 
-from kaldi_punct.commands.common import Tally, good, with_progress
-from kaldi_punct.errors import LatticeError, UtteranceError
+from kaldi_punct.commands.common import Tally, good, log, with_progress
+from kaldi_punct.errors import ConfigError, LatticeError, UtteranceError
 
 if TYPE_CHECKING:
     from kaldi_punct.commands.options import Verbs
@@ -36,6 +37,13 @@ if TYPE_CHECKING:
 
 SOURCE_HELP = "rspecifier of lattices ('ark:gunzip -c dir/lat.*.gz |', scp:lat.scp), or a decode directory"
 LATTICES_OUT_HELP = "wspecifier of lattices (ark:F, ark,t:F, ark,scp:F,F; F a path, path.gz, '| command' or -)"
+
+
+class Scales(TypedDict):
+    """Keyword arguments of what weighs paths."""
+
+    acoustic_scale: float
+    lm_scale: float
 
 
 def add_verbs(verbs: Verbs) -> None:
@@ -50,9 +58,9 @@ def add_verbs(verbs: Verbs) -> None:
     )
     tools = parser.add_subparsers(dest="tool", metavar="<tool>", required=True, help="the tool; each has a --help")
     # Here, not above: the tools' modules use this one.
-    from kaldi_punct.commands import lattice_copying
+    from kaldi_punct.commands import lattice_copying, lattice_measures, lattice_paths
 
-    for module in (lattice_copying,):
+    for module in (lattice_copying, lattice_paths, lattice_measures):
         module.add_tools(tools)
 
 
@@ -76,6 +84,50 @@ def add_tool(tools: Tools, name: str, summary: str, example: str, epilog: str = 
     )
     parser.add_argument("-v", "--verbose", action="store_true", help="log more, with the trace of an error")
     return parser
+
+
+def add_scales(parser: argparse.ArgumentParser) -> None:
+    """Options of a tool that weighs paths; ``scales_of`` reads them."""
+    parser.add_argument(
+        "--acoustic-scale",
+        type=number,
+        metavar="S",
+        help="multiplies acoustic costs: 1/LMWT; if not given, that of scoring_kaldi/best_wer beside the lattices",
+    )
+    parser.add_argument(
+        "--lm-scale", type=number, default=1.0, metavar="S", help="multiplies graph costs (default %(default)s)"
+    )
+
+
+def scales_of(args: argparse.Namespace) -> Scales:
+    """The acoustic scale, given or found, and the graph scale.
+
+    Raises:
+        ConfigError: there is no acoustic scale.
+    """
+    if args.acoustic_scale is not None:
+        return {"acoustic_scale": args.acoustic_scale, "lm_scale": args.lm_scale}
+    from kaldi_punct.kaldi.scales import find_scales
+
+    found = find_scales(args.source)
+    if found.acoustic_scale is None:
+        raise ConfigError(
+            "--acoustic-scale: expected 1/LMWT, got none, and there is no scoring_kaldi/best_wer beside "
+            f"'{args.source}'; give it (about 0.1 for a chain model, 1/12 for a GMM)"
+        )
+    log.info("lattices: acoustic scale %g is from %s", found.acoustic_scale, found.best_wer)
+    return {"acoustic_scale": found.acoustic_scale, "lm_scale": args.lm_scale}
+
+
+def number(text: str) -> float:
+    """A finite number, as an option's value."""
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not math.isfinite(value):
+        raise argparse.ArgumentTypeError(f"expected a number, got {text!r}")
+    return value
 
 
 def lattices(source: str, tally: Tally) -> Iterator[tuple[str, Lattice]]:

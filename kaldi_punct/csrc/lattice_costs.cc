@@ -10,6 +10,13 @@
 namespace kaldi_punct {
 namespace {
 
+// The scaled cost as Kaldi finds it, in 32 bits: what lies on the edge of the beam falls to the same side.
+double float_cost(const Weight& weight, bool has_word, const Scales& scales) {
+  const double lm = static_cast<float>(scales.lm), acoustic = static_cast<float>(scales.acoustic);
+  const double graph = weight.graph + (has_word ? scales.word_ins_penalty : 0);
+  return static_cast<double>(static_cast<float>(lm * graph)) + static_cast<float>(acoustic * weight.acoustic);
+}
+
 // The least costs of the ways from the start to each state, and from each state to the end.
 struct BestCosts {
   std::vector<double> forward, backward;
@@ -25,16 +32,16 @@ BestCosts best_costs(const Lattice& lattice, const Scales& scales) {
     for (uint64_t a = state.first_arc; a < state.first_arc + state.n_arcs; ++a) {
       const Arc& arc = lattice.arcs[a];
       double& next = best.forward[arc.next];
-      next = std::min(next, best.forward[s] + scaled_cost(arc.weight, arc.word != 0, scales));
+      next = std::min(next, best.forward[s] + float_cost(arc.weight, arc.word != 0, scales));
     }
   }
   for (auto s = lattice.order.rbegin(); s != lattice.order.rend(); ++s) {
     const State& state = lattice.states[*s];
     double& cost = best.backward[*s];
-    if (state.is_final) cost = scaled_cost(state.final_weight, false, scales);
+    if (state.is_final) cost = float_cost(state.final_weight, false, scales);
     for (uint64_t a = state.first_arc; a < state.first_arc + state.n_arcs; ++a) {
       const Arc& arc = lattice.arcs[a];
-      cost = std::min(cost, scaled_cost(arc.weight, arc.word != 0, scales) + best.backward[arc.next]);
+      cost = std::min(cost, float_cost(arc.weight, arc.word != 0, scales) + best.backward[arc.next]);
     }
   }
   return best;
@@ -67,11 +74,11 @@ Lattice pruned(const Lattice& lattice, const Scales& scales, double beam) {
   draft.set_start(lattice.start);
   for (int32_t s = 0; s < draft.n_states(); ++s) {
     const State& state = lattice.states[s];
-    if (state.is_final && best.forward[s] + scaled_cost(state.final_weight, false, scales) <= cutoff)
+    if (state.is_final && best.forward[s] + float_cost(state.final_weight, false, scales) <= cutoff)
       draft.set_final(s, draft.weight(state.final_weight, lattice));
     for (uint64_t a = state.first_arc; a < state.first_arc + state.n_arcs; ++a) {
       const Arc& arc = lattice.arcs[a];
-      const double cost = scaled_cost(arc.weight, arc.word != 0, scales);
+      const double cost = float_cost(arc.weight, arc.word != 0, scales);
       if (best.forward[s] + (cost + best.backward[arc.next]) <= cutoff)
         draft.add_arc(s, arc.word, arc.next, draft.weight(arc.weight, lattice));
     }

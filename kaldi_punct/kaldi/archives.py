@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Iterator
+import struct
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import BinaryIO
 
@@ -108,3 +109,21 @@ def open_archive(spec: RxFilename) -> Iterator[ArchiveWriter]:
         archive = stack.enter_context(open_wxfilename(parsed.wxfilename))
         script = None if parsed.script is None else stack.enter_context(open_wxfilename(parsed.script))
         yield ArchiveWriter(parsed, archive, script)
+
+
+def int_vector_value(values: Sequence[int], binary: bool) -> bytes:
+    """The value of an int vector, as ``ArchiveWriter.write`` takes it: an alignment, words by number."""
+    if not binary:
+        return f"{' '.join(map(str, values))}\n".encode()
+    # Kaldi's BasicVectorHolder: every number, the count too, has its size in bytes before it.
+    return b"\0B" + struct.pack("<bi", 4, len(values)) + b"".join(struct.pack("<bi", 4, x) for x in values)
+
+
+def float_value(value: float, binary: bool) -> bytes:
+    """The value of a number, as ``ArchiveWriter.write`` takes it; text has seven digits, as Kaldi's."""
+    return b"\0B" + struct.pack("<bf", 4, value) if binary else f"{value:.7g}\n".encode()
+
+
+def int_value(value: int, binary: bool) -> bytes:
+    """The value of a whole number, as ``ArchiveWriter.write`` takes it."""
+    return b"\0B" + struct.pack("<bi", 4, value) if binary else f"{value}\n".encode()
