@@ -41,7 +41,10 @@ void put_string(const std::string& s, std::string* out) {
   out->append(s);
 }
 
-bool is_one(const Weight& weight) { return weight.graph == 0 && weight.acoustic == 0 && weight.n_tids == 0; }
+// As written: a double may be 0 only as a float.
+bool is_one(const Weight& weight) {
+  return static_cast<float>(weight.graph) == 0 && static_cast<float>(weight.acoustic) == 0 && weight.n_tids == 0;
+}
 
 // As digits whatever the locale: printf's %g.
 void put_cost(float cost, std::string* out) {

@@ -24,6 +24,14 @@ struct Topology {
   }
 };
 
+// Each tuple stands for all transitions of its state, so a short file could ask for all memory. Real ones have about 5.
+constexpr int32_t kMostTransitions = 64;
+
+void check_transitions(const ModelTokens& in, int64_t n) {
+  if (n > kMostTransitions)
+    in.fail("at most " + std::to_string(kMostTransitions) + " transitions of an HMM state", std::to_string(n));
+}
+
 int32_t take_count(ModelTokens& in, const char* what) {
   const int32_t n = in.take_int();
   if (n < 0) in.fail(what, std::to_string(n));
@@ -46,6 +54,7 @@ Topology take_binary_topology(ModelTokens& in) {
       if (has_loop_class) in.take_int();
       hmm.emplace_back();
       const int32_t n_transitions = take_count(in, "a number of transitions");
+      check_transitions(in, n_transitions);
       for (int32_t t = 0; t < n_transitions; ++t) {
         hmm.back().push_back(in.take_int());
         in.skip_float();
@@ -68,6 +77,7 @@ Hmm take_text_states(ModelTokens& in) {
         in.take_int();
       } else if (token == "<Transition>") {
         hmm.back().push_back(in.take_int());
+        check_transitions(in, static_cast<int64_t>(hmm.back().size()));
         in.skip_float();
       } else {
         in.fail("<PdfClass>, <ForwardPdfClass>, <SelfLoopPdfClass>, <Transition> or </State>", token);
@@ -79,7 +89,7 @@ Hmm take_text_states(ModelTokens& in) {
 }
 
 Topology take_text_topology(ModelTokens& in) {
-  constexpr int64_t kMostPhones = 10'000'000;  // a phone number is an array index
+  constexpr int64_t kMostPhones = 1'000'000;  // a phone number is an array index
   Topology topology;
   std::string token;
   for (token = in.take_token(); token == "<TopologyEntry>"; token = in.take_token()) {

@@ -21,7 +21,7 @@ PhoneRole role_named(std::string_view s) {
 }  // namespace
 
 WordBoundary::WordBoundary(const char* bytes, size_t n, const std::string& name) {
-  constexpr int64_t kMostPhones = 10'000'000;  // a phone number is an array index
+  constexpr int64_t kMostPhones = 1'000'000;  // a phone number is an array index
   std::string_view left(bytes, n);
   std::vector<std::string_view> fields;
   for (size_t line_number = 1; !left.empty(); ++line_number) {
