@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import argparse
 from contextlib import ExitStack
+from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
 from kaldi_punct.commands.common import Tally, good, with_progress
-from kaldi_punct.commands.options import add_lattice_options, add_out, add_verb, count
-from kaldi_punct.errors import KaldiPunctError
+from kaldi_punct.commands.options import add_lattice_options, add_out, add_threads, add_verb, count
 
 if TYPE_CHECKING:
     from kaldi_punct.commands.options import Verbs
+    from kaldi_punct.kaldi.lattice import Lattice
     from kaldi_punct.types import Hypothesis
 
 _SOURCE_HELP = "rspecifier of lattices ('ark:gunzip -c dir/lat.*.gz |', scp:lat.scp), or a decode directory"
@@ -32,6 +33,7 @@ def add_verbs(verbs: Verbs) -> None:
         "Writes <out-dir>/{words,lm_cost,ac_cost}, tables keyed utt-1 .. utt-N, best first, costs unscaled; and "
         "<out-dir>/ctm where word times are known.",
     )
+    add_threads(parser)
     parser.add_argument("--n", type=count, default=10, help="hypotheses of each lattice at most (default %(default)s)")
     parser.add_argument(
         "--lm-scale", type=float, default=1.0, metavar="S", help="multiplies graph costs (default %(default)s)"
@@ -49,6 +51,7 @@ def add_verbs(verbs: Verbs) -> None:
         f"kaldi-punct ctm {_DEMO} -",
         "Lines are '<utt-id> 1 <start-s> <duration-s> <word>', times from the start of the utterance.",
     )
+    add_threads(parser)
     parser.add_argument(
         "--lm-scale", type=float, default=1.0, metavar="S", help="multiplies graph costs (default %(default)s)"
     )
@@ -62,39 +65,46 @@ def add_verbs(verbs: Verbs) -> None:
 def run_nbest(args: argparse.Namespace, tally: Tally) -> None:
     """Writes the tables of N-best lists."""
     from kaldi_punct.commands.decoding import DecoderFiles, find_decoder, read_lattices
+    from kaldi_punct.commands.threads import map_entries
     from kaldi_punct.kaldi.tables import open_wxfilename
 
     decoder = find_decoder(args.source, DecoderFiles.from_args(args), need_times=False, lm_scale=args.lm_scale)
+    names = ["words", "lm_cost", "ac_cost"] + (["ctm"] if decoder.aligner is not None else [])
+
+    def tables(utt_id: str, lattice: Lattice) -> list[bytes]:
+        parts: dict[str, BinaryIO] = {name: BytesIO() for name in names}
+        for rank, hypothesis in enumerate(decoder.nbest(lattice, args.n), 1):
+            _write_hypothesis(parts, f"{utt_id}-{rank}", hypothesis)
+        for part in parts.values():
+            part.seek(0)
+        return [part.read() for part in parts.values()]
+
     out = Path(args.out)
     out.mkdir(parents=True, exist_ok=True)
     with ExitStack() as stack:
-        names = ["words", "lm_cost", "ac_cost"] + (["ctm"] if decoder.aligner is not None else [])
-        files = {name: stack.enter_context(open_wxfilename(out / name)) for name in names}
-        for utt_id, lattice in good(with_progress(read_lattices(args.source), "utt"), tally):
-            try:
-                hypotheses = decoder.nbest(lattice, args.n)
-            except KaldiPunctError as e:
-                tally.report(e, utt_id)
-                continue
-            for rank, hypothesis in enumerate(hypotheses, 1):
-                _write_hypothesis(files, f"{utt_id}-{rank}", hypothesis)
+        files = [stack.enter_context(open_wxfilename(out / name)) for name in names]
+        entries = with_progress(read_lattices(args.source), "utt")
+        for _, parts in good(map_entries(tables, entries, args.nj), tally):
+            for file, part in zip(files, parts, strict=True):
+                file.write(part)
             tally.n_done += 1
 
 
 def run_ctm(args: argparse.Namespace, tally: Tally) -> None:
     """Writes the CTM of best paths."""
     from kaldi_punct.commands.decoding import DecoderFiles, find_decoder, read_lattices
+    from kaldi_punct.commands.threads import map_entries
     from kaldi_punct.kaldi.tables import open_wxfilename
 
     decoder = find_decoder(args.source, DecoderFiles.from_args(args), need_times=True, lm_scale=args.lm_scale)
+
+    def ctm(utt_id: str, lattice: Lattice) -> bytes:
+        return _ctm(utt_id, decoder.best_path(lattice))
+
     with open_wxfilename(args.out) as out:
-        for utt_id, lattice in good(with_progress(read_lattices(args.source), "utt"), tally):
-            try:
-                best = decoder.best_path(lattice)
-            except KaldiPunctError as e:
-                tally.report(e, utt_id)
-                continue
-            out.write(_ctm(utt_id, best))
+        entries = with_progress(read_lattices(args.source), "utt")
+        for _, lines in good(map_entries(ctm, entries, args.nj), tally):
+            out.write(lines)
             tally.n_done += 1
 
 
