@@ -119,7 +119,15 @@ def test_documents_that_are_linked_are_there(repo: Path) -> None:
 
 
 def test_scripts_can_be_run(repo: Path) -> None:
-    for name in ("scripts/setup", "scripts/check", "scripts/test", "scripts/demo", "scripts/proto", ".ci/run"):
+    for name in (
+        "scripts/setup",
+        "scripts/check",
+        "scripts/sanitize",
+        "scripts/test",
+        "scripts/demo",
+        "scripts/proto",
+        ".ci/run",
+    ):
         assert os.access(repo / name, os.X_OK), name
 
 

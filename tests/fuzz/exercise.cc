@@ -1,0 +1,106 @@
+#include "exercise.h"
+
+#include <cmath>
+#include <memory>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "archive.h"
+#include "errors.h"
+#include "lattice_writer.h"
+#include "paths.h"
+#include "word_aligner.h"
+
+namespace kaldi_punct::fuzz {
+namespace {
+
+// Five one-state phones: silence, then one for each place in a word. Phone p has the transition-ids 2p - 1 (self-loop)
+// and 2p.
+constexpr char kModel[] =
+    "<TransitionModel> <Topology> <TopologyEntry> <ForPhones> 1 2 3 4 5 </ForPhones> "
+    "<State> 0 <PdfClass> 0 <Transition> 0 0.5 <Transition> 1 0.5 </State> <State> 1 </State> </TopologyEntry> "
+    "</Topology> <Triples> 5 1 0 0 2 0 1 3 0 2 4 0 3 5 0 4 </Triples> ";
+constexpr char kBoundary[] = "1 nonword\n2 begin\n3 end\n4 internal\n5 singleton\n";
+constexpr int32_t kTids = 10;
+
+void expect(bool holds, const char* what) {
+  if (!holds) throw std::logic_error(std::string("it does not hold that ") + what);
+}
+
+// Alien transition-ids end an alignment at once; these are all the model's.
+Lattice with_known_tids(Lattice lattice) {
+  for (int32_t& tid : lattice.tids) tid = 1 + (tid - 1) % kTids;
+  return lattice;
+}
+
+// What sums of costs may be off by: fuzzed ones reach 1e308, and nothing is left of what is added to such a number.
+double noise_of(const Lattice& lattice) {
+  double sum = 1;
+  for (const State& state : lattice.states)
+    sum += std::fabs(state.final_weight.graph) + std::fabs(state.final_weight.acoustic);
+  for (const Arc& arc : lattice.arcs) sum += 1 + std::fabs(arc.weight.graph) + std::fabs(arc.weight.acoustic);
+  return 1e-9 * sum;
+}
+
+void check_paths(const Lattice& lattice, const Scales& scales) {
+  const double near = noise_of(lattice);
+  const std::vector<Path> paths = best_paths(lattice, 20, scales);
+  const double all = total_cost_of_all(lattice, scales);
+  for (size_t i = 0; i < paths.size(); ++i) {
+    const Path& path = paths[i];
+    expect(static_cast<int64_t>(path.tids.size()) <= lattice.n_frames(), "no path has more frames than the longest");
+    if (!std::isfinite(path.total_cost)) continue;  // costs so large that their sum overflows
+    if (i > 0 && std::isfinite(paths[i - 1].total_cost))
+      expect(path.total_cost >= paths[i - 1].total_cost - near, "paths come best first");
+    expect(!(all > path.total_cost + near), "all paths together cost no more than one");
+  }
+}
+
+// What was written is read, and comes out the same when it is written again.
+void check_writing(const Lattice& lattice) {
+  for (const WriteOptions& options :
+       {WriteOptions{true, true}, WriteOptions{true, false}, WriteOptions{false, true}, WriteOptions{false, false}}) {
+    std::string first, second;
+    try {
+      write_lattice(lattice, options, &first);
+    } catch (const LatticeError&) {
+      return;  // a cost beyond Kaldi's floats
+    }
+    const Lattice again = parse_value(first.data(), first.size(), "written");
+    write_lattice(again, options, &second);
+    expect(first == second, "a lattice that is read and written stays the same");
+    expect(again.n_frames() == lattice.n_frames(), "writing keeps the frames");
+  }
+}
+
+void check_path_alignment(const Lattice& lattice) {
+  static const auto model = std::make_shared<const TransitionModel>(kModel, sizeof(kModel) - 1, "toy model");
+  static const auto boundary = std::make_shared<const WordBoundary>(kBoundary, sizeof(kBoundary) - 1, "toy boundary");
+  for (bool reorder : {true, false}) {
+    const WordAligner aligner(model, boundary, reorder);
+    for (const Path& path : best_paths(lattice, 3, Scales())) {
+      const Alignment alignment = aligner.align(path.words, path.tids);
+      int32_t end = 0;
+      for (const Segment& segment : alignment.segments) {
+        expect(segment.first_frame == end && segment.n_frames > 0, "segments lie end to end");
+        end += segment.n_frames;
+      }
+      expect(end == static_cast<int32_t>(path.tids.size()), "segments cover all frames");
+    }
+  }
+}
+
+}  // namespace
+
+void exercise(const Lattice& lattice) {
+  for (const Scales& scales : {Scales{1, 1, 0}, Scales{0.5, 0.1, -1}, Scales{0, -1, 0.5}}) check_paths(lattice, scales);
+  check_writing(lattice);
+  const Lattice known = with_known_tids(lattice);
+  try {
+    check_path_alignment(known);
+  } catch (const LatticeError&) {
+  }
+}
+
+}  // namespace kaldi_punct::fuzz
