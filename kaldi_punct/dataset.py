@@ -9,15 +9,18 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from kaldi_punct.audio import read_audio, resample
 from kaldi_punct.batch import IGNORE, Example, Ints, PieceTable
-from kaldi_punct.config import DataConfig
+from kaldi_punct.config import DataConfig, ModelConfig
 from kaldi_punct.errors import FormatError
+from kaldi_punct.features import FRAME_SHIFT_S, compute
 from kaldi_punct.kaldi.data_dir import Conversation, DataDir
+from kaldi_punct.kaldi.streams import open_rxfilename
 from kaldi_punct.labels import FINAL_MARKS, LabelledWord, LabelSet, is_word, split
 from kaldi_punct.projection import project
 from kaldi_punct.timing import CONFIDENCE_COLUMNS, SPEAKER_COLUMNS, TIME_COLUMNS
 from kaldi_punct.types import Case, Utterance, Word
-from kaldi_punct.windows import Sound, Track, build_track, cut_example
+from kaldi_punct.windows import Pieces, Sound, Track, build_track, cut_example
 
 log = logging.getLogger(__name__)
 
@@ -63,7 +66,7 @@ class Tally:
 
 def read_conversations(
     data_dir: DataDir,
-    table: PieceTable,
+    table: Pieces,
     labels: LabelSet,
     *,
     max_words: int = 0,
@@ -101,6 +104,35 @@ def read_conversations(
     if not out:
         raise FormatError(f"{data_dir.path}: expected utterances with a reference in text_punct, got none")
     return out, tally
+
+
+def sound_reader(data_dir: DataDir, config: ModelConfig) -> SoundReader | None:
+    """Reads the frames of a conversation from ``wav.scp``; None for a model that does not hear."""
+    if config.acoustic == "none":
+        return None
+
+    def read(conversation: Conversation) -> Sound | None:
+        rxfilename = data_dir.wav_scp.get(conversation.rec_id)
+        if rxfilename is None:
+            return None
+        with open_rxfilename(rxfilename) as stream:
+            audio = resample(read_audio(stream.read(), name=rxfilename), config.sample_rate_hz)
+        frames = compute(config.acoustic, audio)
+        return Sound(frames, FRAME_SHIFT_S, by_times=config.hears_by_times)
+
+    return read
+
+
+def count_words(data_dir: DataDir, labels: LabelSet, *, max_words: int = 0, seed: int = 0) -> Counter[str]:
+    """How often ``read_conversations`` of the same arguments meets each word, lower-cased."""
+    counts: Counter[str] = Counter()
+
+    def count(word: str) -> tuple[int, ...]:
+        counts[word.lower()] += 1
+        return (0,)
+
+    read_conversations(data_dir, count, labels, max_words=max_words, seed=seed)
+    return counts
 
 
 def mixed_lexicon(conversations: Sequence[LabelledConversation], min_count: int = 3) -> dict[str, str]:
@@ -182,8 +214,8 @@ class EpochExamples:
         for targets in (marks, cases):
             targets[: cut.mask_left] = IGNORE
             targets[len(targets) - cut.mask_right :] = IGNORE
-        example = cut_example(
-            conversation.track,
+        return cut_example(
+            hide(conversation.track, self._config, rng),
             cut.start,
             cut.stop,
             self._table,
@@ -192,13 +224,12 @@ class EpochExamples:
             marks,
             cases,
         )
-        return hide(example, self._config, rng)
 
 
-def hide(example: Example, config: DataConfig, rng: np.random.Generator) -> Example:
-    """The example with times, confidences, speakers and sound hidden at random, each in the whole window.
+def hide(track: Track, config: DataConfig, rng: np.random.Generator) -> Track:
+    """The track with times, confidences, speakers and sound hidden at random.
 
-    Sound goes with the times: without them no frame belongs to a word.
+    Sound that is heard at word times alone goes with them; other sound is cut then as for words that have none.
     """
     times, confidence, speakers, sound = rng.random(4) < (
         config.hide_times_prob,
@@ -211,11 +242,16 @@ def hide(example: Example, config: DataConfig, rng: np.random.Generator) -> Exam
         *(CONFIDENCE_COLUMNS if confidence else ()),
         *(SPEAKER_COLUMNS if speakers else ()),
     ]
-    timing = example.timing.copy()
-    timing[:, columns] = 0
-    if times or sound:
-        return replace(example, timing=timing, frames=None, last_frames=None, onset_frames=None)
-    return replace(example, timing=timing)
+    if columns:
+        timing = track.timing.copy()
+        timing[:, columns] = 0
+        track = replace(track, timing=timing)
+    if times:
+        unknown = np.full(len(track), np.nan)
+        track = replace(track, start_s=unknown, end_s=unknown)
+    if sound or (times and track.sound is not None and track.sound.by_times):
+        track = replace(track, sound=None)
+    return track
 
 
 def _draw(data_dir: DataDir, seed: int) -> list[Conversation]:
@@ -227,7 +263,7 @@ def _draw(data_dir: DataDir, seed: int) -> list[Conversation]:
 def _label_conversation(
     conversation: Conversation,
     text_punct: Mapping[str, str],
-    table: PieceTable,
+    table: Pieces,
     labels: LabelSet,
     tally: Tally,
     read_sound: SoundReader | None,

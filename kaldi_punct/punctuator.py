@@ -156,7 +156,7 @@ class Punctuator:
         """The windows of one word sequence; all of the work that needs no model."""
         sound = self._hear(audio)
         strand, examples = self._plan_strand(words, left_context, sound, 1.0)
-        return _plan([strand], examples)
+        return self._plan([strand], examples)
 
     def plan_fused(
         self,
@@ -181,7 +181,7 @@ class Punctuator:
             strand, more = self._plan_strand(hypothesis.words, left_context, sound, weight)
             strands.append(strand)
             examples.extend(more)
-        return _plan(strands, examples)
+        return self._plan(strands, examples)
 
     def infer(self, examples: Sequence[Example]) -> list[Probs]:
         """Probabilities of the words of each example, computed as one padded batch."""
@@ -219,7 +219,8 @@ class Punctuator:
         if audio is None or not self.info.hears:
             return None
         resampled = audio_io.resample(audio, self._config.sample_rate_hz)
-        return Sound(compute(self._config.acoustic, resampled), FRAME_SHIFT_S, audio.start_s)
+        frames = compute(self._config.acoustic, resampled)
+        return Sound(frames, FRAME_SHIFT_S, audio.start_s, by_times=self._config.hears_by_times)
 
     def _plan_strand(
         self, words: Sequence[Word], left_context: Sequence[Word], sound: Sound | None, weight: float
@@ -239,6 +240,11 @@ class Punctuator:
             for w in windows
         ]
         return Strand(tuple(words), real, len(left), windows, weight), examples
+
+    def _plan(self, strands: Sequence[Strand], examples: Sequence[Example]) -> Plan:
+        used_times = any(bool(e.timing[:, 6:10].any()) for e in examples)
+        used_audio = any(_is_heard(e, self._config.hears_by_times) for e in examples)
+        return Plan(tuple(strands), tuple(examples), used_times, used_audio)
 
     def _merge(self, plan: Plan, probs: Sequence[Probs]) -> tuple[Array, Array, Array | None]:
         """(marks, cases) of the first strand's real words, and the marks of the word before them: all probabilities."""
@@ -362,10 +368,10 @@ def assemble(utt_id: str, words: Sequence[PunctuatedWord], plan: Plan) -> Punctu
     return Punctuated(utt_id, tuple(words), find_sentences(words), plan.used_times, plan.used_audio, len(plan.strands))
 
 
-def _plan(strands: Sequence[Strand], examples: Sequence[Example]) -> Plan:
-    used_times = any(bool(e.timing[:, 6:10].any()) for e in examples)
-    used_audio = any(e.last_frames is not None and bool((e.last_frames >= 0).any()) for e in examples)
-    return Plan(tuple(strands), tuple(examples), used_times, used_audio)
+def _is_heard(example: Example, by_times: bool) -> bool:
+    if example.frames is None or example.last_frames is None:
+        return False
+    return bool((example.last_frames >= 0).any()) if by_times else bool(len(example.frames))
 
 
 def _mark_before(strand: Strand, probs: Sequence[Probs]) -> Array | None:

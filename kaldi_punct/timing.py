@@ -15,6 +15,7 @@ N_TIMING = 2 * len(FIELDS)  # each value with a known-bit
 TIME_COLUMNS = tuple(c for i in range(4) for c in (i, i + len(FIELDS)))  # what goes when times are hidden
 CONFIDENCE_COLUMNS = (4, 4 + len(FIELDS))
 SPEAKER_COLUMNS = (5, 5 + len(FIELDS))
+PAUSE_AFTER_COLUMNS = (1, 1 + len(FIELDS))
 
 # The sound of a pause is heard up to this long after a word, unless the next word begins earlier.
 MAX_ONSET_DELAY_S = 0.5

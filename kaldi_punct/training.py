@@ -13,6 +13,7 @@ import math
 import os
 import random
 import time
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -26,21 +27,25 @@ from torch.utils.tensorboard import SummaryWriter
 from tqdm import tqdm
 
 from kaldi_punct import checkpoint as checkpoints
-from kaldi_punct.audio import read_audio, resample
 from kaldi_punct.batch import Example, collate
 from kaldi_punct.checkpoint import Checkpoint
 from kaldi_punct.config import Config
-from kaldi_punct.dataset import EpochExamples, LabelledConversation, SoundReader, mixed_lexicon, read_conversations
+from kaldi_punct.dataset import (
+    EpochExamples,
+    LabelledConversation,
+    count_words,
+    mixed_lexicon,
+    read_conversations,
+    sound_reader,
+)
 from kaldi_punct.errors import ConfigError, KaldiPunctError
-from kaldi_punct.features import FRAME_SHIFT_S, compute
-from kaldi_punct.kaldi.data_dir import Conversation, DataDir
-from kaldi_punct.kaldi.streams import open_rxfilename
+from kaldi_punct.kaldi.data_dir import DataDir
 from kaldi_punct.labels import LabelSet
 from kaldi_punct.models.muse import Logits, Muse, to_inputs
 from kaldi_punct.models.objective import label_loss, parameter_groups, set_learning_rate
 from kaldi_punct.punctuator import Punctuator, infer_by_budget
 from kaldi_punct.scoring import Score, score_marks
-from kaldi_punct.windows import Sound, cut_example, cut_windows
+from kaldi_punct.windows import cut_example, cut_windows
 
 log = logging.getLogger(__name__)
 
@@ -98,7 +103,7 @@ class _Run:
         self.accelerator = Accelerator(mixed_precision="bf16" if options.precision == "bf16" else "no")
         self.last_dir = exp_dir / "last"
         resumed = (self.last_dir / "state.pt").is_file()
-        self.checkpoint = checkpoints.load(self.last_dir) if resumed else _begin(config)
+        self.checkpoint = checkpoints.load(self.last_dir) if resumed else self._begin(train_dirs)
         config.model = self.checkpoint.config
         self.labels = LabelSet(tuple(config.model.marks), config.model.mark_map)
         self.table = self.checkpoint.piece_table()
@@ -258,20 +263,45 @@ class _Run:
             batch_pieces=options.batch_pieces,
         )
 
+    def _begin(self, train_dirs: list[Path]) -> Checkpoint:
+        """The checkpoint that a new run begins from."""
+        init = self.config.train.init
+        if not init:
+            return checkpoints.create(self.config, lambda: self._count_words(train_dirs))
+        checkpoint = checkpoints.load(init)
+        checkpoints.check_reach(checkpoint.encoder_config, self.config.data.max_pieces, init)
+        checkpoint.window = self.config.data
+        log.info("going on from %s: its architecture replaces section model", init)
+        return checkpoint
+
+    def _count_words(self, train_dirs: list[Path]) -> Counter[str]:
+        """How often the training sets have each word, for a model that reads whole words."""
+        model = self.config.model
+        labels = LabelSet(tuple(model.marks), model.mark_map)
+        counts: Counter[str] = Counter()
+        for directory, limit in zip(train_dirs, self._limits(train_dirs), strict=True):
+            counts += count_words(DataDir(directory), labels, max_words=limit, seed=self.config.train.seed)
+        return counts
+
     def _read_train(self, train_dirs: list[Path]) -> tuple[list[LabelledConversation], list[int]]:
+        limits, options = self._limits(train_dirs), self.config.train
+        conversations: list[LabelledConversation] = []
+        repeats: list[int] = []
+        for i, directory in enumerate(train_dirs):
+            part = self._read(directory, limits[i])
+            conversations.extend(part)
+            repeats.extend([options.repeats[i] if options.repeats else 1] * len(part))
+        return conversations, repeats
+
+    def _limits(self, train_dirs: list[Path]) -> list[int]:
+        """Words to take of each training set, 0 for all."""
         options = self.config.train
         for name, values in (("repeats", options.repeats), ("max_words", options.max_words)):
             if values and len(values) != len(train_dirs):
                 raise ConfigError(
                     f"train.{name}: expected {len(train_dirs)} values, one for each training set, got {len(values)}"
                 )
-        conversations: list[LabelledConversation] = []
-        repeats: list[int] = []
-        for i, directory in enumerate(train_dirs):
-            part = self._read(directory, options.max_words[i] if options.max_words else 0)
-            conversations.extend(part)
-            repeats.extend([options.repeats[i] if options.repeats else 1] * len(part))
-        return conversations, repeats
+        return options.max_words or [0] * len(train_dirs)
 
     def _read(self, directory: Path, max_words: int) -> list[LabelledConversation]:
         data_dir = DataDir(directory)
@@ -281,7 +311,7 @@ class _Run:
             self.labels,
             max_words=max_words,
             seed=self.config.train.seed,
-            read_sound=sound_reader(data_dir, self.config),
+            read_sound=sound_reader(data_dir, self.config.model),
         )
         log.info("%s: %s", directory, tally)
         return conversations
@@ -321,33 +351,6 @@ def label_track(
     return marks, cases
 
 
-def sound_reader(data_dir: DataDir, config: Config) -> SoundReader | None:
-    """Reads the frames of a conversation from ``wav.scp``; None for a model that does not hear."""
-    if config.model.acoustic == "none":
-        return None
-
-    def read(conversation: Conversation) -> Sound | None:
-        rxfilename = data_dir.wav_scp.get(conversation.rec_id)
-        if rxfilename is None:
-            return None
-        with open_rxfilename(rxfilename) as stream:
-            audio = resample(read_audio(stream.read(), name=rxfilename), config.model.sample_rate_hz)
-        return Sound(compute(config.model.acoustic, audio), FRAME_SHIFT_S)
-
-    return read
-
-
-def _begin(config: Config) -> Checkpoint:
-    """The checkpoint that a new run begins from."""
-    if not config.train.init:
-        return checkpoints.create(config)
-    checkpoint = checkpoints.load(config.train.init)
-    checkpoints.check_reach(checkpoint.encoder_config, config.data.max_pieces, config.train.init)
-    checkpoint.window = config.data
-    log.info("going on from %s: its architecture replaces section model", config.train.init)
-    return checkpoint
-
-
 def _fit_normaliser(model: Muse, conversations: Sequence[LabelledConversation]) -> None:
     """Mean and deviation of the training frames, kept in the checkpoint."""
     sounds = [c.track.sound.frames for c in conversations if c.track.sound is not None]
@@ -365,8 +368,10 @@ def _fit_normaliser(model: Muse, conversations: Sequence[LabelledConversation]) 
 def _keep_config(path: Path, config: Config) -> None:
     """Writes the configuration, or checks that a run to be resumed had the same."""
     text = config.dump()
-    if path.is_file() and (before := path.read_text(encoding="utf-8")) != text:
-        changed = [line for line in text.splitlines() if line not in before.splitlines()]
+    # Read, not compared as text: an older version wrote fewer keys.
+    if path.is_file() and (before := Config.load(str(path))) != config:
+        known = before.dump().splitlines()
+        changed = [line for line in text.splitlines() if line not in known]
         raise ConfigError(
             f"{path}: expected the options that this run began with, got other ones ({'; '.join(changed)}); "
             "take another exp_dir, or remove this one to begin again"

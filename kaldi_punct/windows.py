@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,6 +12,10 @@ from numpy.typing import NDArray
 from kaldi_punct.batch import Example, Floats, Ints, PieceTable
 from kaldi_punct.timing import MAX_ONSET_DELAY_S, heard_frames, timing_features
 from kaldi_punct.types import Word
+
+Pieces = Callable[[str], tuple[int, ...]]  # of one word: a PieceTable, or what stands in for it
+
+GUESS_MARGIN_S = 10.0  # more sound on both sides where only a guess says when the words of a window are said
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,11 +26,14 @@ class Sound:
         frames: (T, F) float32, not yet normalised.
         frame_shift_s: seconds between frames.
         start_s: time of frame 0 on the words' clock.
+        by_times: it is heard at word times alone (forced alignment), so not at all by words without them; False for
+            a model that finds its words in the sound by itself.
     """
 
     frames: Floats
     frame_shift_s: float
     start_s: float = 0.0
+    by_times: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +105,7 @@ def _step_back(n_pieces: Sequence[int], first: int, margin_words: int, budget: i
     return start
 
 
-def build_track(words: Sequence[Word], table: PieceTable, sound: Sound | None = None) -> Track:
+def build_track(words: Sequence[Word], table: Pieces, sound: Sound | None = None) -> Track:
     """The track of consecutive words; tokens that are not words must have been left out."""
     nan = float("nan")
     start_s = np.array([nan if w.start_s is None else w.start_s for w in words], np.float64)
@@ -132,7 +140,7 @@ def cut_example(
     if track.sound is None:
         return Example(ids, starts, timing, marks=marks, cases=cases)
     begin_s, end_s = track.start_s[start:stop], track.end_s[start:stop]
-    frames, origin_s = _cut_sound(track.sound, begin_s, end_s, left_context_s)
+    frames, origin_s = _cut_sound(track.sound, *_find_span(track, start, stop), left_context_s)
     last, onset = heard_frames(begin_s, end_s, origin_s, len(frames), track.sound.frame_shift_s)
     return Example(ids, starts, timing, frames, last, onset, marks, cases)
 
@@ -148,14 +156,37 @@ def _join_pieces(words: Sequence[tuple[int, ...]], table: PieceTable, max_pieces
     return np.asarray(ids, np.int64), np.asarray(starts, np.int64)
 
 
-def _cut_sound(
-    sound: Sound, start_s: NDArray[np.float64], end_s: NDArray[np.float64], left_context_s: float
-) -> tuple[Floats, float]:
-    """(frames, time of the first) around the words of a window; no frames if none of them has times."""
-    if np.isnan(start_s).all():
+def _find_span(track: Track, start: int, stop: int) -> tuple[float, float]:
+    """When words start..stop of a track begin and end, seconds; NaN if nothing is to be heard."""
+    begin_s, end_s = track.start_s[start:stop], track.end_s[start:stop]
+    known = ~np.isnan(begin_s)
+    from_s = float(begin_s[known].min()) if known.any() else math.nan
+    to_s = float(end_s[known].max()) if known.any() else math.nan
+    if track.sound is None or track.sound.by_times or stop == start:
+        return from_s, to_s
+    # Where the first or the last word has no times: as if untimed words were spread evenly between timed ones.
+    if not known[0]:
+        from_s = np.fmin(from_s, _guess_time(track, track.sound, start) - GUESS_MARGIN_S)
+    if not known[-1]:
+        to_s = np.fmax(to_s, _guess_time(track, track.sound, stop) + GUESS_MARGIN_S)
+    return float(from_s), float(to_s)
+
+
+def _guess_time(track: Track, sound: Sound, n_words: int) -> float:
+    """When the first ``n_words`` words of a track have been said, by the times of words around or of the sound."""
+    known = np.flatnonzero(~np.isnan(track.start_s))
+    place = np.concatenate([[0.0], known + 0.5, [float(len(track))]])
+    sound_end_s = sound.start_s + len(sound.frames) * sound.frame_shift_s
+    middle_s = (track.start_s[known] + track.end_s[known]) / 2
+    return float(np.interp(n_words, place, np.concatenate([[sound.start_s], middle_s, [sound_end_s]])))
+
+
+def _cut_sound(sound: Sound, begin_s: float, end_s: float, left_context_s: float) -> tuple[Floats, float]:
+    """(frames, time of the first) around what is said from ``begin_s`` to ``end_s``; no frames where that is NaN."""
+    if math.isnan(begin_s):
         return sound.frames[:0], sound.start_s
-    from_s = float(np.nanmin(start_s)) - left_context_s - sound.start_s
-    to_s = float(np.nanmax(end_s)) + MAX_ONSET_DELAY_S - sound.start_s
+    from_s = begin_s - left_context_s - sound.start_s
+    to_s = end_s + MAX_ONSET_DELAY_S - sound.start_s
     first = min(max(int(from_s / sound.frame_shift_s), 0), len(sound.frames))
     last = min(max(int(to_s / sound.frame_shift_s) + 1, first), len(sound.frames))
     return sound.frames[first:last], sound.start_s + first * sound.frame_shift_s

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from kaldi_punct.config import Config, model_config_from_dict
+from kaldi_punct.config import Config, ModelConfig, model_config_from_dict
 from kaldi_punct.errors import ConfigError
 
 
@@ -42,6 +42,19 @@ def test_dump_loads_to_the_same(tmp_path: Path) -> None:
         ("model.acoustic=mfcc", "model.acoustic: expected one of ('none', 'melspec', 'pitch'), got 'mfcc'"),
         ("model.mark_map={'!': '!'}", "model.mark_map: expected values out of model.marks, got ['!']"),
         ("data.max_pieces=15", "data.max_pieces: expected at least 16, got 15"),
+        (
+            "model.fusion=late",
+            "model.fusion: expected one of ('forced_alignment', 'onset', 'attention', 'both', 'gate'), got 'late'",
+        ),
+        ("model.lexical=gru", "model.lexical: expected one of ('transformer', 'blstm', 'lstm'), got 'gru'"),
+        ("model.tokens=letters", "model.tokens: expected one of ('pieces', 'words'), got 'letters'"),
+        ("model.tokens=words", "model.tokens: expected 'pieces' with model.lexical 'transformer', got 'words'"),
+        ("model.embeddings=encoder", "model.embeddings: expected '' with model.lexical 'transformer', got 'encoder'"),
+        ("model.lookahead=-1", "model.lookahead: expected null or at least 0, got -1"),
+        ("model.lexical_dim=0", "model.lexical_dim: expected at least 1, got 0"),
+        ("model.embedding_dim=0", "model.embedding_dim: expected at least 1, got 0"),
+        ("model.word_min_count=0", "model.word_min_count: expected at least 1, got 0"),
+        ("model.lstm_dim=0", "model.lstm_dim: expected at least 1, got 0"),
         ("train=5", "override: expected a mapping at train., got int"),
         ("train.precision=fp8", "train.precision: expected fp32 or bf16, got 'fp8'"),
     ],
@@ -50,6 +63,62 @@ def test_errors(override: str, message: str) -> None:
     with pytest.raises(ConfigError) as e:
         Config.load(None, [override])
     assert str(e.value) == message
+
+
+@pytest.mark.parametrize(
+    ("overrides", "message"),
+    [
+        (
+            ("lexical=blstm", "lookahead=2"),
+            "model.lookahead: expected null with model.lexical 'blstm' (it reads from the end), got 2",
+        ),
+        (
+            ("acoustic=pitch", "lookahead=0"),
+            "model.acoustic: expected one of ('none', 'melspec') with model.lookahead (pitch hears ahead), got 'pitch'",
+        ),
+        (
+            ("lexical=lstm", "tokens=words", "embeddings=encoder"),
+            "model.embeddings: expected '' or a file of word vectors with model.tokens 'words', got 'encoder'",
+        ),
+        (
+            ("lexical=lstm", "embeddings=v.txt"),
+            "model.embeddings: expected '' or 'encoder' with model.tokens 'pieces', got 'v.txt'",
+        ),
+    ],
+)
+def test_options_that_do_not_go_together(overrides: tuple[str, ...], message: str) -> None:
+    with pytest.raises(ConfigError) as e:
+        Config.load(None, [f"model.{o}" for o in overrides])
+    assert str(e.value) == message
+
+
+def test_the_key_onset_of_older_versions(tmp_path: Path) -> None:
+    for onset, fusion in ((True, "onset"), (False, "forced_alignment")):
+        assert model_config_from_dict({"onset": onset}, "config.json").fusion == fusion
+        assert Config.load(None, [f"model.onset={onset}"]).model.fusion == fusion
+        path = tmp_path / "c.yaml"
+        path.write_text(f"model: {{onset: {str(onset).lower()}, timing: false}}\n")
+        assert Config.load(str(path)).model.fusion == fusion
+    assert ModelConfig().fusion == "onset"
+    assert model_config_from_dict({}, "config.json").fusion == "onset"
+
+
+def test_a_lookahead_is_a_number_or_null(tmp_path: Path) -> None:
+    assert Config.load(None, ["model.lookahead=0"]).model.lookahead == 0
+    assert Config.load(None, ["model.lookahead=null"]).model.lookahead is None
+    config = Config.load(None, ["model.lookahead=2"])
+    path = tmp_path / "c.yaml"
+    path.write_text(config.dump())
+    assert Config.load(str(path)) == config
+
+
+@pytest.mark.parametrize(
+    ("fusion", "lookahead", "by_times"),
+    [("forced_alignment", None, True), ("onset", None, True), ("attention", None, False), ("attention", 0, True),
+     ("both", None, False), ("gate", None, False)],
+)  # fmt: skip
+def test_who_hears_by_times(fusion: str, lookahead: int | None, by_times: bool) -> None:
+    assert ModelConfig(fusion=fusion, lookahead=lookahead).hears_by_times == by_times
 
 
 def test_a_mark_may_be_unknown(tmp_path: Path) -> None:
@@ -74,5 +143,5 @@ def test_missing_file(tmp_path: Path) -> None:
 
 
 def test_a_checkpoint_from_a_newer_version_says_so() -> None:
-    with pytest.raises(ConfigError, match=r"unknown key 'gate'.*newer kaldi_punct"):
-        model_config_from_dict({"gate": True}, "config.json")
+    with pytest.raises(ConfigError, match=r"unknown key 'magic'.*newer kaldi_punct"):
+        model_config_from_dict({"magic": True}, "config.json")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from pathlib import Path
 
 import numpy as np
@@ -11,10 +12,12 @@ from tokenizers import Tokenizer, models, pre_tokenizers
 
 from kaldi_punct.batch import IGNORE, PieceTable
 from kaldi_punct.config import DataConfig
-from kaldi_punct.dataset import EpochExamples, hide, mixed_lexicon, read_conversations
+from kaldi_punct.dataset import EpochExamples, count_words, hide, mixed_lexicon, read_conversations
 from kaldi_punct.kaldi.data_dir import DataDir
 from kaldi_punct.labels import LabelSet
 from kaldi_punct.timing import CONFIDENCE_COLUMNS, SPEAKER_COLUMNS, TIME_COLUMNS
+from kaldi_punct.types import Word
+from kaldi_punct.windows import Sound, build_track
 
 LABELS = LabelSet()
 
@@ -111,16 +114,39 @@ def test_every_word_is_learnt_from_and_edges_are_masked(table: PieceTable, tmp_p
 
 def test_hiding(table: PieceTable, tmp_path: Path) -> None:
     conversations, _ = read_conversations(DataDir(write_data_dir(tmp_path / "d", n_utts=1)), table, LABELS)
-    epoch = EpochExamples(conversations, [1], table, DataConfig(), seed=1, epoch=0, batch_pieces=200)
-    example = next(epoch.batches())[0]
+    track = conversations[0].track
     rng = np.random.default_rng(0)
     nothing = DataConfig(hide_times_prob=0, hide_confidence_prob=0, hide_speakers_prob=0, hide_audio_prob=0)
     for name, columns in (("times", TIME_COLUMNS), ("confidence", CONFIDENCE_COLUMNS), ("speakers", SPEAKER_COLUMNS)):
         config = DataConfig(**{**vars(nothing), f"hide_{name}_prob": 1.0})
-        hidden = hide(example, config, rng)
-        rest = [c for c in range(example.timing.shape[1]) if c not in columns]
+        hidden = hide(track, config, rng)
+        rest = [c for c in range(track.timing.shape[1]) if c not in columns]
         assert not hidden.timing[:, list(columns)].any()
-        assert np.array_equal(hidden.timing[:, rest], hide(example, nothing, rng).timing[:, rest])
+        assert np.array_equal(hidden.timing[:, rest], hide(track, nothing, rng).timing[:, rest])
+        assert np.isnan(hidden.start_s).all() == np.isnan(hidden.end_s).all() == (name == "times")
+    assert hide(track, nothing, rng) == track
+
+
+def test_sound_that_is_heard_by_word_times_is_hidden_with_them(table: PieceTable) -> None:
+    nothing = {f"hide_{name}_prob": 0.0 for name in ("times", "confidence", "speakers", "audio")}
+    rng = np.random.default_rng(0)
+    for by_times in (True, False):
+        sound = Sound(np.zeros((100, 4), np.float32), 0.01, by_times=by_times)
+        track = build_track([Word("a", 0.1, 0.2), Word("b", 0.5, 0.2)], table, sound)
+        assert hide(track, DataConfig(**nothing), rng).sound is sound
+        assert hide(track, DataConfig(**{**nothing, "hide_audio_prob": 1.0}), rng).sound is None
+        untimed = hide(track, DataConfig(**{**nothing, "hide_times_prob": 1.0}), rng)
+        assert (untimed.sound is None) == by_times
+        assert track.start_s[0] == 0.1
+
+
+def test_words_are_counted_as_they_are_read(table: PieceTable, tmp_path: Path) -> None:
+    data = DataDir(write_data_dir(tmp_path / "d"))
+    whole = count_words(data, LABELS)
+    conversations, _ = read_conversations(data, table, LABELS)
+    assert whole == Counter(w.word.lower() for c in conversations for w in c.labels)
+    some, _ = read_conversations(data, table, LABELS, max_words=40, seed=1)
+    assert count_words(data, LABELS, max_words=40, seed=1).total() == sum(len(c.labels) for c in some)
 
 
 def test_the_lexicon_keeps_the_most_frequent_mixed_form(table: PieceTable, tmp_path: Path) -> None:

@@ -85,6 +85,35 @@ def test_audio_that_begins_later_than_the_words_clock(table: PieceTable) -> None
     assert example.frames[example.last_frames[0], 0] == 119
 
 
+def heard_span(table: PieceTable, words: list[Word], start: int, stop: int, by_times: bool) -> tuple[int, int]:
+    """First and last frame that a window of words hears; (0, 0) for none."""
+    frames = np.arange(10_000, dtype=np.float32)[:, None]
+    track = build_track(words, table, Sound(frames, 0.01, by_times=by_times))
+    heard = cut_example(track, start, stop, table, 48, 2.0).frames
+    assert heard is not None
+    return (int(heard[0, 0]), int(heard[-1, 0])) if len(heard) else (0, 0)
+
+
+def test_words_without_times_hear_nothing_by_times_and_everything_without(table: PieceTable) -> None:
+    words = [Word(w) for w in "abcd"]
+    assert heard_span(table, words, 0, 4, by_times=True) == (0, 0)
+    assert heard_span(table, words, 0, 4, by_times=False) == (0, 9999)
+
+
+def test_long_sound_of_words_without_times_is_cut_where_they_may_be(table: PieceTable) -> None:
+    words = [Word("a")] * 100  # 100 s of sound: a word a second
+    # 10 s of margin, 2 s of left context before and 0.5 s of pause after.
+    assert heard_span(table, words, 40, 50, by_times=False) == (2800, 6050)
+    # A timed word before and one after put the guess right.
+    words[30] = Word("a", 60.0, 1.0)
+    words[60] = Word("a", 90.0, 1.0)
+    first, last = heard_span(table, words, 40, 50, by_times=False)
+    assert (first, last) == (5800, 9050)
+    # Where the first and the last word have times, these decide.
+    words[40], words[49] = Word("a", 65.0, 1.0), Word("a", 75.0, 1.0)
+    assert heard_span(table, words, 40, 50, by_times=False) == heard_span(table, words, 40, 50, by_times=True)
+
+
 def test_collate_pads_and_masks() -> None:
     long = Example(
         np.array([2, 4, 5, 6, 3]), np.array([1, 3]), np.ones((2, N_TIMING), np.float32), marks=np.array([1, 2])

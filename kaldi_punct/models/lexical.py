@@ -11,35 +11,48 @@ from torch import Tensor, nn
 from transformers import AutoConfig, AutoModel, PreTrainedConfig
 
 from kaldi_punct.errors import CheckpointError
+from kaldi_punct.models.causal import causal_mask, mask_by_layer
 
 
 class LexicalEncoder(nn.Module):
-    """Pieces -> contextual vectors (B, P, D)."""
+    """Pieces -> contextual vectors (B, P, D); with a lookahead, of the past and that many words more."""
 
-    def __init__(self, encoder_config: PreTrainedConfig) -> None:
+    def __init__(self, encoder_config: PreTrainedConfig, lookahead: int | None = None) -> None:
         super().__init__()
         self.transformer: nn.Module = AutoModel.from_config(  # type: ignore[no-untyped-call]
             encoder_config, attn_implementation="sdpa"
         )
         _drop_pooler(self.transformer)
+        self.lookahead = lookahead
+        if lookahead:
+            mask_by_layer(self.transformer, encoder_config.num_hidden_layers)
         self.width: int = encoder_config.hidden_size
+        self.input_width: int = self._embed.embedding_dim
 
-    def forward(self, piece_ids: Tensor, piece_mask: Tensor, added: Tensor | None) -> Tensor:
+    @property
+    def _embed(self) -> nn.Embedding:
+        embeddings: nn.Embedding = self.transformer.get_input_embeddings()  # type: ignore[operator]
+        return embeddings
+
+    def forward(self, piece_ids: Tensor, piece_mask: Tensor, piece_words: Tensor, added: Tensor | None) -> Tensor:
         """Vectors of pieces.
 
         Args:
             piece_ids: (B, P) int64.
             piece_mask: (B, P) bool.
-            added: (B, P, D) added to the piece embeddings, or None.
+            piece_words: (B, P) int64, word of each piece; -1 for special and padding ones.
+            added: (B, P, input_width) added to the piece embeddings, or None.
 
         Returns:
             (B, P, D).
         """
-        embedded: Tensor = self.transformer.get_input_embeddings()(piece_ids)  # type: ignore[operator]  # (B, P, D)
+        embedded = self._embed(piece_ids)  # (B, P, input_width)
         if added is not None:
             embedded = embedded + added
-        # The transformer wants a mask of its embeddings' dtype or bool; bool keeps the fast attention path.
-        out: Tensor = self.transformer(inputs_embeds=embedded, attention_mask=piece_mask).last_hidden_state
+        # The transformer wants a mask of its embeddings' dtype or bool; bool keeps the fast attention path. One of four
+        # axes is taken as it stands.
+        mask = piece_mask if self.lookahead is None else causal_mask(piece_words, self.lookahead)
+        out: Tensor = self.transformer(inputs_embeds=embedded, attention_mask=mask).last_hidden_state
         return out
 
 
@@ -92,6 +105,47 @@ def load_pretrained(encoder: LexicalEncoder, name: str) -> None:
     wanted = encoder.transformer.state_dict()
     found: dict[str, Any] = {k: v for k, v in source.state_dict().items() if k in wanted}
     encoder.transformer.load_state_dict(found, strict=True)
+
+
+def read_embeddings(name: str) -> Tensor:
+    """The piece embeddings of the encoder called ``name``: (pieces, width).
+
+    Raises:
+        CheckpointError: nothing readable there.
+    """
+    try:
+        source = AutoModel.from_pretrained(encoder_dir(name), dtype=torch.float32)
+    except (OSError, ValueError) as e:
+        raise CheckpointError(f"model.encoder: expected a transformers model at {name!r}, got: {e}") from e
+    weight: Tensor = source.get_input_embeddings().weight.detach()
+    return weight
+
+
+def check_causal(encoder: LexicalEncoder, name: str) -> None:
+    """Checks that an encoder with a lookahead hears nothing of what follows: not every kind takes a mask of four axes.
+
+    Raises:
+        CheckpointError: it does.
+    """
+    if encoder.lookahead is None:
+        return
+    n_words = encoder.lookahead + 3
+    piece_words = torch.arange(-1, n_words + 1).unsqueeze(0)
+    piece_words[:, -1] = -1
+    ids = torch.ones_like(piece_words)
+    other = ids.clone()
+    other[:, -2:] = 2  # the last word, which the first two must not see, and what ends the window
+    training = encoder.training
+    encoder.eval()
+    with torch.no_grad():
+        a, b = (encoder(i, torch.ones_like(i, dtype=torch.bool), piece_words, None)[:, 1:3] for i in (ids, other))
+    encoder.train(training)
+    if not torch.allclose(a, b, atol=1e-5):
+        raise CheckpointError(
+            f"model.lookahead: expected an encoder that heeds an attention mask of four axes, got {name!r} "
+            f"({type(encoder.transformer).__name__}), in which words see more than {encoder.lookahead} ahead; take "
+            "another model.encoder, or lookahead null"
+        )
 
 
 def _drop_pooler(transformer: nn.Module) -> None:

@@ -1,7 +1,12 @@
-"""MuSe: truncated transformer, timing features and sound, fused by forced alignment (Sunkara et al., 2020).
+"""MuSe: truncated transformer, timing features and sound, fused (Sunkara et al., 2020); baselines in the same frame.
 
 One model serves with and without word times, and with and without sound: what is unknown has its known-bits at 0 and a
 learned vector in place of the sound's.
+
+With a lookahead k (``ModelConfig.lookahead``) the label of word i depends on words 0..i+k of its window (pieces, times,
+confidences, speakers) and on the sound up to the end of word i+k. A fusion with an onset read-out (onset, both, gate)
+waits for the onset of word i+1, at most 0.5 s from the end of word i: it knows that onset, and the sound up to it, also
+where k is 0. So a word can be labelled as soon as that much has come, with the same result as in a whole window.
 """
 
 from __future__ import annotations
@@ -16,7 +21,9 @@ from kaldi_punct.batch import Batch
 from kaldi_punct.config import ModelConfig
 from kaldi_punct.features import FEATURE_DIMS
 from kaldi_punct.models.acoustic import AcousticEncoder
-from kaldi_punct.models.fusion import ForcedAlignmentFusion
+from kaldi_punct.models.baselines import RecurrentConfig, RecurrentEncoder
+from kaldi_punct.models.causal import heard_until, past_timing
+from kaldi_punct.models.fusion import FRAMES_A_STATE, Fusion, Heard, make_fusion
 from kaldi_punct.models.lexical import LexicalEncoder
 from kaldi_punct.timing import N_TIMING
 from kaldi_punct.types import Case
@@ -32,6 +39,7 @@ class Inputs(NamedTuple):
     last_pieces: Tensor
     timing: Tensor
     frames: Tensor | None
+    frame_lens: Tensor
     last_frames: Tensor
     onset_frames: Tensor
 
@@ -46,11 +54,15 @@ class Logits(NamedTuple):
 class Muse(nn.Module):
     """The model; complete after construction, weights random until they are loaded."""
 
-    def __init__(self, config: ModelConfig, encoder_config: PreTrainedConfig) -> None:
+    def __init__(self, config: ModelConfig, encoder_config: PreTrainedConfig | RecurrentConfig) -> None:
         super().__init__()
         self.config = config
-        self.lexical = LexicalEncoder(encoder_config)
+        self.lexical = make_lexical(config, encoder_config)
         width = self.lexical.width
+        # A one-directional LSTM looks ahead by being read later; a transformer by its mask.
+        self._read_later = (config.lookahead or 0) if config.lexical == "lstm" else 0
+        if self._read_later:
+            width *= 2
         self.timing: nn.Sequential | None = None
         self.timing_to_pieces: nn.Linear | None = None
         if config.timing:
@@ -61,14 +73,15 @@ class Muse(nn.Module):
                 nn.GELU(),
             )
             # Begins at zero, so that training starts from the pretrained encoder as it is.
-            self.timing_to_pieces = nn.Linear(config.timing_dim, width, bias=False)
+            self.timing_to_pieces = nn.Linear(config.timing_dim, self.lexical.input_width, bias=False)
             nn.init.zeros_(self.timing_to_pieces.weight)
         self.acoustic: AcousticEncoder | None = None
-        self.fusion: ForcedAlignmentFusion | None = None
+        self.fusion: Fusion | None = None
         fused = width + (config.timing_dim if config.timing else 0)
         if config.acoustic != "none":
-            self.acoustic = AcousticEncoder(FEATURE_DIMS[config.acoustic], config.lstm_dim, config.conv_kernel)
-            self.fusion = ForcedAlignmentFusion(config.lstm_dim, config.onset)
+            n_features, stride = FEATURE_DIMS[config.acoustic], FRAMES_A_STATE[config.fusion]
+            self.acoustic = AcousticEncoder(n_features, config.lstm_dim, config.conv_kernel, stride)
+            self.fusion = make_fusion(config.fusion, width, config.lstm_dim)
             fused += self.fusion.width
         self.dropout = nn.Dropout(config.dropout)
         self.mark_head = nn.Linear(fused, len(config.marks))
@@ -76,19 +89,43 @@ class Muse(nn.Module):
 
     def forward(self, inputs: Inputs) -> Logits:
         """Logits of each word's mark and case."""
-        parts = []
-        added = None
-        if self.timing is not None and self.timing_to_pieces is not None:
-            timing = self.timing(inputs.timing)  # (B, W, H)
-            added = spread_to_pieces(self.timing_to_pieces(timing), inputs.piece_words)  # (B, P, D)
-            parts.append(timing)
-        pieces = self.lexical(inputs.piece_ids, inputs.piece_mask, added)  # (B, P, D)
-        parts.insert(0, self._read_out(pieces, inputs))  # (B, W, D)
-        if self.acoustic is not None and self.fusion is not None:
-            states = None if inputs.frames is None else self.acoustic(inputs.frames)  # (B, T, S)
-            parts.append(self.fusion(states, inputs.last_frames, inputs.onset_frames))  # (B, W, S or 2S)
+        added, timing = self._embed_timing(inputs)
+        pieces = self.lexical(inputs.piece_ids, inputs.piece_mask, inputs.piece_words, added)  # (B, P, D)
+        words = self._read_out(pieces, inputs)  # (B, W, D)
+        if self._read_later:
+            words = torch.cat([words, words_later(words, inputs.piece_words, self._read_later)], dim=-1)
+        parts = [words] if timing is None else [words, timing]
+        if self.fusion is not None:
+            parts.append(self.fusion(words, self._hear(inputs)))
         fused = self.dropout(torch.cat(parts, dim=-1))
         return Logits(self.mark_head(fused), self.case_head(fused))
+
+    def _embed_timing(self, inputs: Inputs) -> tuple[Tensor | None, Tensor | None]:
+        """(what is added to the pieces (B, P, D), what goes to the heads (B, W, H)) of the timing features."""
+        if self.timing is None or self.timing_to_pieces is None:
+            return None, None
+        if self.config.lookahead is None:
+            to_pieces = to_heads = self.timing(inputs.timing)  # (B, W, H)
+        else:
+            # All later words see a word's pieces, and so may words before it; the heads see its features alone.
+            to_pieces = to_heads = self.timing(past_timing(inputs.timing))
+            if self.config.lookahead:
+                to_heads = self.timing(inputs.timing)
+        return spread_to_pieces(self.timing_to_pieces(to_pieces), inputs.piece_words), to_heads
+
+    def _hear(self, inputs: Inputs) -> Heard | None:
+        if self.acoustic is None or inputs.frames is None:
+            return None
+        until = None
+        if self.config.lookahead is not None:
+            until = self.acoustic.state_at(heard_until(inputs.last_frames, self.config.lookahead))
+        return Heard(
+            self.acoustic(inputs.frames),
+            self.acoustic.n_states(inputs.frame_lens),
+            self.acoustic.state_at(inputs.last_frames),
+            self.acoustic.state_at(inputs.onset_frames),
+            until,
+        )
 
     def _read_out(self, pieces: Tensor, inputs: Inputs) -> Tensor:
         """One lexical vector a word: (B, P, D) -> (B, W, D)."""
@@ -99,6 +136,22 @@ class Muse(nn.Module):
         sums = torch.cat([torch.zeros_like(pieces[:, :1]), pieces.cumsum(1)], dim=1)  # (B, P + 1, D)
         n_pieces = (inputs.last_pieces - inputs.first_pieces + 1).unsqueeze(-1)
         return (pick_pieces(sums, inputs.last_pieces + 1) - pick_pieces(sums, inputs.first_pieces)) / n_pieces
+
+
+def make_lexical(
+    config: ModelConfig, encoder_config: PreTrainedConfig | RecurrentConfig
+) -> LexicalEncoder | RecurrentEncoder:
+    """What reads the words, by ``ModelConfig.lexical``."""
+    if isinstance(encoder_config, RecurrentConfig):
+        return RecurrentEncoder(config, encoder_config)
+    return LexicalEncoder(encoder_config, config.lookahead)
+
+
+def words_later(words: Tensor, piece_words: Tensor, n_later: int) -> Tensor:
+    """The vector of the word ``n_later`` words after each, or of a row's last: (B, W, D) -> (B, W, D)."""
+    place = torch.arange(words.shape[1], device=words.device) + n_later
+    last = piece_words.amax(1, keepdim=True).clamp(min=0)  # (B, 1)
+    return words.gather(1, torch.minimum(place, last).unsqueeze(-1).expand(-1, -1, words.shape[-1]))
 
 
 def pick_pieces(pieces: Tensor, index: Tensor) -> Tensor:
@@ -127,6 +180,7 @@ def to_inputs(batch: Batch, device: torch.device) -> Inputs:
         move(batch.last_pieces),
         move(batch.timing),
         None if batch.frames is None else move(batch.frames),
+        move(batch.frame_lens),
         move(batch.last_frames),
         move(batch.onset_frames),
     )

@@ -26,8 +26,12 @@ def label_loss(logits: Logits, marks: Tensor, cases: Tensor, case_weight: float)
 def parameter_groups(model: Muse, config: Config) -> list[dict[str, Any]]:
     """AdamW groups: pretrained or from scratch, with weight decay (matrices) or without (biases, norms)."""
     groups: dict[tuple[float, float], list[nn.Parameter]] = {}
+    if model.config.lexical == "transformer":
+        pretrained = "lexical."
+    else:
+        pretrained = "lexical.embeddings." if model.config.embeddings else "none"
     for name, parameter in model.named_parameters():
-        lr = config.train.peak_lr if name.startswith("lexical.") else config.train.head_lr
+        lr = config.train.peak_lr if name.startswith(pretrained) else config.train.head_lr
         decay = config.train.weight_decay if parameter.ndim >= 2 else 0.0
         groups.setdefault((lr, decay), []).append(parameter)
     return [{"params": p, "lr": lr, "weight_decay": decay} for (lr, decay), p in groups.items()]
