@@ -23,7 +23,7 @@ from kaldi_punct.types import Word
 LETTERS = "abcdefghijklmnopqrstuvwxyz'<>[]-.0123456789"
 
 
-def tiny_checkpoint(acoustic: str = "melspec", seed: int = 1) -> Checkpoint:
+def tiny_checkpoint(acoustic: str = "melspec", seed: int = 1, fusion: str = "onset") -> Checkpoint:
     """A model of a few thousand weights, random but sure of itself, whose pieces are letters."""
     torch.manual_seed(seed)
     vocabulary = {"[PAD]": 0, "[UNK]": 1, "[CLS]": 2, "[SEP]": 3, **{c: i + 4 for i, c in enumerate(LETTERS)}}
@@ -32,7 +32,7 @@ def tiny_checkpoint(acoustic: str = "melspec", seed: int = 1) -> Checkpoint:
     encoder = BertConfig(vocab_size=len(vocabulary), hidden_size=32, num_hidden_layers=2, num_attention_heads=2,
                          intermediate_size=64, max_position_embeddings=512, hidden_dropout_prob=0.0,
                          attention_probs_dropout_prob=0.0)  # fmt: skip
-    config = ModelConfig(n_layers=2, acoustic=acoustic, timing_dim=8, lstm_dim=16)
+    config = ModelConfig(n_layers=2, acoustic=acoustic, fusion=fusion, timing_dim=8, lstm_dim=16)
     model = Muse(config, encoder)
     with torch.no_grad():
         for head in (model.mark_head, model.case_head):

@@ -11,6 +11,7 @@ from types import ModuleType
 
 import pytest
 
+from kaldi_punct.config import Config
 from kaldi_punct.kaldi.data_dir import DataDir
 from kaldi_punct.labels import split
 from kaldi_punct.types import Word
@@ -24,6 +25,16 @@ def script(path: Path) -> ModuleType:
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
+
+
+CONFIGS = sorted(Path(__file__).resolve().parent.parent.glob("egs/*/conf/*.yaml"))
+
+
+@pytest.mark.parametrize("path", CONFIGS, ids=lambda p: f"{p.parts[-3]}-{p.stem}")
+def test_configurations_are_read_and_tell_their_name(path: Path) -> None:
+    Config.load(str(path))
+    if path.parts[-3] == "games":  # a row of a table each
+        assert path.read_text(encoding="utf-8").startswith(f"# {path.stem}: ")
 
 
 def prepare(repo: Path, *arguments: str | Path) -> subprocess.CompletedProcess[str]:

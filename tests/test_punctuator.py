@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from serving import tiny_checkpoint
 
 from kaldi_punct.errors import ConfigError
 from kaldi_punct.nbest import posteriors
@@ -22,7 +23,7 @@ from kaldi_punct.punctuator import (
     load,
     punctuate_conversation,
 )
-from kaldi_punct.types import Case, Hypothesis, PunctuatedWord, Utterance, Word, to_words
+from kaldi_punct.types import Audio, Case, Hypothesis, PunctuatedWord, Utterance, Word, to_words
 
 HOSTILE = [
     "",
@@ -132,6 +133,20 @@ def test_times_change_the_answers_probabilities(punctuator: Punctuator) -> None:
     timed = punctuator([Word("so", 0.0, 0.2), Word("what", 3.0, 0.2)])
     plain = punctuator(["so", "what"])
     assert timed.words[0].label_probs != plain.words[0].label_probs
+
+
+@pytest.mark.parametrize("fusion", ["onset", "attention", "gate"])
+def test_who_hears_words_without_times(fusion: str) -> None:
+    model = Punctuator(tiny_checkpoint(fusion=fusion))
+    noise = Audio(np.random.default_rng(1).normal(0, 0.1, 16_000).astype(np.float32), 8000)
+    words = ["so", "what", "do", "you", "think"]
+    heard, deaf = model(words, audio=noise), model(words)
+    assert heard.used_audio == (fusion != "onset")
+    assert (heard.words != deaf.words) == (fusion != "onset")
+    late = dataclasses.replace(noise, start_s=1000.0)
+    timed = [Word(w, 0.3 * i, 0.2) for i, w in enumerate(words)]
+    assert model(timed, audio=noise).used_audio
+    assert not model(timed, audio=late).used_audio
 
 
 def test_left_context_is_seen_and_left_out(punctuator: Punctuator) -> None:

@@ -99,6 +99,43 @@ def test_a_model_that_hears_trains_and_is_heard(encoder: Path, tmp_path: Path) -
     assert state["acoustic.mean"].abs().max() > 1.0
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "more",
+    [
+        ("model.acoustic=melspec", "model.fusion=attention"),
+        ("model.acoustic=pitch", "model.fusion=gate"),
+        ("model.acoustic=melspec", "model.fusion=both", "model.lookahead=1"),
+        ("model.lexical=blstm", "model.tokens=words", "model.lexical_dim=6"),
+        ("model.lexical=lstm", "model.embeddings=encoder", "model.lexical_dim=6", "model.lookahead=0"),
+    ],
+    ids=lambda more: "-".join(o.partition("=")[2] for o in more),
+)
+def test_every_kind_of_model_trains_and_is_loaded(encoder: Path, tmp_path: Path, more: tuple[str, ...]) -> None:
+    data = write_data_dir(tmp_path / "train", n_utts=3, with_sound="acoustic" in more[0])
+    best = train(data, data, tmp_path / "exp", options(encoder, "train.max_steps=2", *more))
+    state = load_file(best / "model.safetensors")
+    assert all(bool(torch.isfinite(t).all()) for t in state.values())
+    punctuator = kaldi_punct.load(best)
+    answers = list(punctuator.stream(DataDir(data)))
+    assert [len(a.words) for a in answers] == [len(u.words) for u in DataDir(data)]
+    # Trained on: a run that goes on finds the same model, be its words counted or its embeddings given.
+    train(data, [], tmp_path / "more", options(encoder, "train.max_steps=1", f"train.init={best}"))
+
+
+def test_a_run_that_an_older_version_began_goes_on(encoder: Path, data: Path, tmp_path: Path) -> None:
+    train(data, [], tmp_path / "exp", options(encoder, "train.max_steps=1"))
+    path = tmp_path / "exp" / "config.yaml"
+    later = ("fusion:", "lookahead:", "lexical:", "lexical_dim:", "tokens:", "word_min_count:", "embedding")
+    lines = [line for line in path.read_text().splitlines() if not line.strip().startswith(later)]
+    older = "\n".join(lines).replace("model:\n", "model:\n  onset: true\n")
+    path.write_text(older)
+    train(data, [], tmp_path / "exp", options(encoder, "train.max_steps=1"))
+    path.write_text(older.replace("onset: true", "onset: false"))
+    with pytest.raises(ConfigError, match=r"expected the options that this run began with.*fusion: onset"):
+        train(data, [], tmp_path / "exp", options(encoder, "train.max_steps=1"))
+
+
 def test_going_on_from_a_model_takes_its_weights_and_architecture(encoder: Path, data: Path, tmp_path: Path) -> None:
     first = train(data, [], tmp_path / "first", options(encoder, "train.max_steps=3", "model.timing_dim=6"))
     still = ("train.max_steps=1", "train.peak_lr=0.0", "train.head_lr=0.0", f"train.init={first}")
