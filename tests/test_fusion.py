@@ -9,11 +9,11 @@ import pytest
 import torch
 from nets import assert_alone_equals_in_a_batch, assert_gradient_reaches_every_parameter, build, make_example, run
 
-from kaldi_punct.batch import Example
+from kaldi_punct.batch import Example, collate
 from kaldi_punct.config import FUSIONS
 from kaldi_punct.models.acoustic import AcousticEncoder
 from kaldi_punct.models.fusion import AttentionFusion, BothFusion, ForcedAlignmentFusion, GateFusion, Heard
-from kaldi_punct.models.muse import Muse, pick_pieces, spread_to_pieces
+from kaldi_punct.models.muse import Muse, pick_pieces, spread_to_pieces, to_inputs
 
 BY_TIMES = ("forced_alignment", "onset")
 ATTENDING = ("attention", "both", "gate")
@@ -38,6 +38,15 @@ def test_alone_equals_in_a_batch(fusion: str) -> None:
 def test_gradients(fusion: str) -> None:
     # Words heard and unheard, so that what stands for missing sound learns too.
     assert_gradient_reaches_every_parameter(model_of(fusion), make_example(7, 1, 60), make_example(5, 2))
+
+
+@pytest.mark.parametrize("fusion", FUSIONS)
+def test_sixteen_bits(fusion: str) -> None:
+    model, inputs = model_of(fusion), to_inputs(collate([make_example(7, 1, 60)]), torch.device("cpu"))
+    with torch.autocast("cpu", torch.bfloat16):
+        marks = model(inputs).marks
+    marks.float().sum().backward()
+    torch.testing.assert_close(marks.float(), model(inputs).marks, atol=0.1, rtol=0.1)
 
 
 @pytest.mark.parametrize("fusion", FUSIONS)
