@@ -99,9 +99,9 @@ def slots(repo: Path) -> ModuleType:
 
 
 def test_end_slots_are_where_files_end(slots: ModuleType) -> None:
-    reference = split("Well, go. Now we stop and. go")
+    reference = split("Well, go. Now we stop and. go⁇")
     marks, ends = slots.place_reference(reference, [1, 6], ["well", "go", "now", "we", "stop", "and", "go"])
-    # The last file ends without its mark: that slot is not scored.
+    # Nobody knows the mark of the last file: that slot is not scored.
     assert marks == [",", ".", "", "", "", ".", None]
     assert ends == {1, 6}
     marks, ends = slots.place_reference(reference, [1, 6], ["well", "now", "we", "<unk>", "stop", "and", "go"])
