@@ -156,11 +156,12 @@ class Writer {
 
   // OpenFst leaves a weight of one out. In the state-level form the frames are no part of it.
   void put_text_weight(const Weight& weight) {
-    if (weight.graph != 0 || weight.acoustic != 0 || (compact_ && weight.n_tids > 0)) {
+    const float graph = narrow(weight.graph), acoustic = narrow(weight.acoustic);  // 0 also where a double is not
+    if (graph != 0 || acoustic != 0 || (compact_ && weight.n_tids > 0)) {
       out_->push_back('\t');
-      put_cost(narrow(weight.graph), out_);
+      put_cost(graph, out_);
       out_->push_back(',');
-      put_cost(narrow(weight.acoustic), out_);
+      put_cost(acoustic, out_);
       if (compact_) out_->push_back(',');
       for (uint32_t i = 0; compact_ && i < weight.n_tids; ++i) {
         if (i > 0) out_->push_back('_');

@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import importlib.util
 import sys
+from pathlib import Path
 
 import pytest
 
 
 def main() -> int:
     """Runs the tests; returns pytest's exit status."""
+    sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
     name = "kaldi_punct._core"
     spec = importlib.util.spec_from_file_location(name, sys.argv[1])
     assert spec is not None, sys.argv[1]
