@@ -81,18 +81,16 @@ def arc_posteriors(toy: Toy, every: Sequence[Path]) -> list[float]:
     return shares
 
 
-def depth(toy: Toy, every: Sequence[Path]) -> tuple[float, int]:
-    """Frames on all useful arcs and final states over frames of the utterance, and the latter."""
-    used = {i for p in every for i in p.arcs}
-    n_frames = max((len(p.tids) for p in every), default=0)
-    held = sum(len(toy.arcs[i].tids) for i in used) + sum(len(toy.finals[s][2]) for s in {p.end for p in every})
-    return (held / n_frames if n_frames else 0.0), n_frames
-
-
 def within_beam(every: Sequence[Path], beam: float) -> tuple[set[int], set[int]]:
     """The arcs, and the final states, of the paths that cost at most ``beam`` more than the best."""
     kept = [p for p in every if p.total <= every[0].total + beam]
     return {i for p in kept for i in p.arcs}, {p.end for p in kept}
+
+
+def part_of(toy: Toy, arcs: set[int], finals: set[int]) -> Toy:
+    """The lattice with these arcs and final states alone."""
+    return Toy(toy.n_states, tuple(a for i, a in enumerate(toy.arcs) if i in arcs),
+               {s: w for s, w in toy.finals.items() if s in finals})  # fmt: skip
 
 
 def edit_distance(a: Words, b: Words) -> int:

@@ -11,10 +11,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from lattice_maker import Toy
-from lattice_oracle import SCALES, WIDE_COSTS, Scales, toys
+from lattice_oracle import SCALES, WIDE_COSTS, Scales, Words, toys
 
 from kaldi_punct import _core
-from kaldi_punct.kaldi.lattice import Lattice, parse
+from kaldi_punct.errors import UtteranceError
+from kaldi_punct.kaldi import lattice_ops
+from kaldi_punct.kaldi.lattice import Lattice, parse, to_bytes
+from kaldi_punct.kaldi.oracle import oracle as lattice_oracle
+from kaldi_punct.kaldi.posteriors import arc_posteriors
 
 ANY = st.one_of(toys(), toys(costs=WIDE_COSTS))
 
@@ -23,7 +27,14 @@ def core(scales: Scales) -> _core.Scales:
     return _core.Scales(scales.lm, scales.acoustic, scales.penalty)
 
 
-def spelled(lattice: Lattice, scales: Scales) -> list[tuple[tuple[int, ...], tuple[int, ...], float, float]]:
+Spelled = tuple[Words, Words, float, float]
+
+
+def expected_paths(toy: Toy, scales: Scales | None = None) -> list[Spelled]:
+    return sorted((p.words, p.tids, p.graph, p.acoustic) for p in oracle.paths(toy, scales or Scales()))
+
+
+def spelled(lattice: Lattice, scales: Scales) -> list[Spelled]:
     """All paths of a lattice, as words, frames and costs, in no order."""
     found = _core.best_paths(lattice, 10_000, core(scales))
     return sorted((tuple(p.words), tuple(p.transition_ids), p.graph_cost, p.acoustic_cost) for p in found)
@@ -63,7 +74,7 @@ def test_sum_over_all_paths(toy: Toy, scales: Scales) -> None:
 @given(ANY)
 @settings(max_examples=150, deadline=None)
 def test_every_form_holds_the_same_paths(toy: Toy) -> None:
-    expected = sorted((p.words, p.tids, p.graph, p.acoustic) for p in oracle.paths(toy, Scales()))
+    expected = expected_paths(toy)
     for name, form in make.FORMS.items():
         # A text lattice begins with its start state, so that state must have a line.
         has_start = 0 in toy.finals or any(a.begin == 0 for a in toy.arcs)
@@ -96,3 +107,102 @@ def test_posteriors_of_all_paths_sum_to_one(toy: Toy, scales: Scales) -> None:
         assert math.fsum(math.exp(all_cost - p.total_cost) for p in found) == pytest.approx(1.0)
     else:
         assert all_cost == math.inf
+
+
+@given(ANY, st.sampled_from(list(make.FORMS)), st.booleans(), st.booleans())
+@settings(max_examples=300, deadline=None)
+def test_what_was_written_is_read(toy: Toy, form: str, binary: bool, compact: bool) -> None:
+    if not (0 in toy.finals or any(a.begin == 0 for a in toy.arcs)):
+        form = "binary"  # the other forms cannot say where such a lattice begins
+    lattice = parse(make.FORMS[form](toy))
+    written = to_bytes(lattice, binary=binary, compact=compact)
+    again = parse(written)
+    assert spelled(again, Scales()) == expected_paths(toy)
+    assert to_bytes(again, binary=binary, compact=compact) == written
+
+
+@given(ANY)
+@settings(max_examples=150, deadline=None)
+def test_other_forms_hold_the_same_paths(toy: Toy) -> None:
+    lattice = parse(make.binary(toy))
+    for form in (lattice_ops.to_compact, lattice_ops.to_state_level, lattice_ops.connect):
+        assert spelled(form(lattice), Scales()) == expected_paths(toy), form
+        assert spelled(lattice_ops.to_compact(form(lattice)), Scales()) == expected_paths(toy), form
+
+
+@given(ANY, SCALES)
+@settings(max_examples=150, deadline=None)
+def test_rescaled(toy: Toy, scales: Scales) -> None:
+    got = lattice_ops.rescale(
+        parse(make.binary(toy)),
+        acoustic_scale=scales.acoustic, lm_scale=scales.lm, word_ins_penalty=scales.penalty,
+    )  # fmt: skip
+    every = oracle.paths(toy, scales)
+    expected = sorted((p.words, p.tids, scales.lm * p.graph, scales.acoustic * p.acoustic) for p in every)
+    assert spelled(got, Scales()) == expected
+
+
+@given(ANY, SCALES, st.integers(1, 80).map(lambda i: i / 8))
+@settings(max_examples=300, deadline=None)
+def test_pruned_has_the_arcs_of_paths_within_the_beam(toy: Toy, scales: Scales, beam: float) -> None:
+    scales = Scales(scales.lm, scales.acoustic)
+    lattice, every = parse(make.binary(toy)), oracle.paths(toy, scales)
+    if not every:
+        with pytest.raises(UtteranceError):
+            lattice_ops.prune(lattice, beam, acoustic_scale=scales.acoustic, lm_scale=scales.lm)
+        return
+    got = lattice_ops.prune(lattice, beam, acoustic_scale=scales.acoustic, lm_scale=scales.lm)
+    kept = oracle.within_beam(every, beam)
+    assert got.n_arcs == len(kept[0])
+    assert spelled(got, Scales()) == expected_paths(oracle.part_of(toy, *kept))
+
+
+@given(ANY, SCALES)
+@settings(max_examples=200, deadline=None)
+def test_arc_posteriors(toy: Toy, scales: Scales) -> None:
+    scales = Scales(scales.lm, scales.acoustic)
+    lattice, every = parse(make.binary(toy)), oracle.paths(toy, scales)
+    if not every:
+        with pytest.raises(UtteranceError):
+            arc_posteriors(lattice, acoustic_scale=scales.acoustic, lm_scale=scales.lm)
+        return
+    got = arc_posteriors(lattice, acoustic_scale=scales.acoustic, lm_scale=scales.lm, min_post=1e-9)
+    left = [
+        (a.word, a.tids, p) for a, p in zip(toy.arcs, oracle.arc_posteriors(toy, every), strict=True) if p > 1.01e-9
+    ]
+    for arc in got:
+        near = [e for e in left if e[:2] == (arc.word, tuple(arc.transition_ids))]
+        best = min(near, key=lambda e: abs(e[2] - arc.posterior), default=None)
+        assert arc.posterior == pytest.approx(best[2] if best else 0.0, rel=1e-6, abs=1.1e-9)
+        if best:
+            left.remove(best)
+    assert left == []
+
+
+@given(ANY, st.lists(st.integers(1, 4), max_size=5).map(tuple))
+@settings(max_examples=200, deadline=None)
+def test_oracle_errors(toy: Toy, reference: Words) -> None:
+    lattice, every = parse(make.binary(toy)), oracle.paths(toy, Scales())
+    if not every:
+        with pytest.raises(UtteranceError):
+            lattice_oracle(lattice, reference)
+        return
+    got = lattice_oracle(lattice, reference)
+    assert got.n_errors == oracle.least_errors(every, reference) == oracle.edit_distance(got.words, reference)
+    assert got.n_words == len(reference)
+    nearest = [p for p in every if oracle.edit_distance(p.words, reference) == got.n_errors]
+    assert got.words in [p.words for p in nearest if p.total == nearest[0].total]
+
+
+@given(ANY, SCALES, st.integers(1, 12))
+@settings(max_examples=150, deadline=None)
+def test_nbest_lattices_are_the_paths(toy: Toy, scales: Scales, n: int) -> None:
+    lattice = parse(make.binary(toy))
+    options = {"acoustic_scale": scales.acoustic, "lm_scale": scales.lm, "word_ins_penalty": scales.penalty}
+    paths = _core.best_paths(lattice, n, core(scales))
+    if not paths:
+        return
+    linear = [lattice_ops.linear_path(one) for one in lattice_ops.nbest(lattice, n, **options)]
+    assert [(list(p.words), list(p.transition_ids), p.graph_cost, p.acoustic_cost) for p in linear] == [
+        (p.words, p.transition_ids, p.graph_cost, p.acoustic_cost) for p in paths
+    ]

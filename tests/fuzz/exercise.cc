@@ -8,8 +8,14 @@
 
 #include "archive.h"
 #include "errors.h"
+#include "lattice_costs.h"
+#include "lattice_forms.h"
+#include "lattice_shape.h"
 #include "lattice_writer.h"
+#include "linear_lattice.h"
+#include "oracle.h"
 #include "paths.h"
+#include "posteriors.h"
 #include "word_aligner.h"
 
 namespace kaldi_punct::fuzz {
@@ -74,6 +80,40 @@ void check_writing(const Lattice& lattice) {
   }
 }
 
+bool has_path(const Lattice& lattice) { return !best_paths(lattice, 1, Scales()).empty(); }
+
+void check_shapes(const Lattice& lattice) {
+  const bool any = has_path(lattice);
+  for (const Lattice& same : {spelled_out(lattice), compacted(lattice), connected(lattice), top_sorted(lattice),
+                              rescaled(lattice, Scales{0.5, 0.1, 1})}) {
+    expect(same.n_frames() == lattice.n_frames(), "another form has as many frames");
+    expect(has_path(same) == any, "another form has a path where the lattice has");
+  }
+  for (const Lattice& one : best_lattices(lattice, 3, Scales())) expect(is_linear(one), "a best path is linear");
+}
+
+void check_pruning(const Lattice& lattice) {
+  for (double beam : {1e-3, 4.0, 1e9}) {
+    const Lattice less = pruned(lattice, Scales{1, 0.1, 0}, beam);
+    expect(less.arcs.size() <= lattice.arcs.size(), "pruning adds nothing");
+    if (noise_of(lattice) < 1e-3) expect(has_path(less) == has_path(lattice), "pruning keeps the best path");
+  }
+}
+
+void check_measures(const Lattice& lattice) {
+  for (const ArcPosterior& arc : arc_posteriors(lattice, Scales{1, 0.1, 0}, 0))
+    if (noise_of(lattice) < 1e-3) expect(arc.posterior < 1 + 1e-3, "no posterior is above 1");
+  expect(depth(lattice) >= 0, "no depth is below 0");
+  depth_per_frame(lattice);
+  const auto nearest = oracle_path(lattice, {1, 2, 3}, {4}, Scales());
+  if (nearest) {
+    expect(nearest->n_correct + nearest->n_substitutions + nearest->n_deletions == 3, "each word is right or wrong");
+    expect(nearest->n_correct + nearest->n_substitutions + nearest->n_insertions ==
+               static_cast<int32_t>(nearest->words.size()),
+           "each word of the path is right or wrong");
+  }
+}
+
 void check_path_alignment(const Lattice& lattice) {
   static const auto model = std::make_shared<const TransitionModel>(kModel, sizeof(kModel) - 1, "toy model");
   static const auto boundary = std::make_shared<const WordBoundary>(kBoundary, sizeof(kBoundary) - 1, "toy boundary");
@@ -97,9 +137,11 @@ void exercise(const Lattice& lattice) {
   for (const Scales& scales : {Scales{1, 1, 0}, Scales{0.5, 0.1, -1}, Scales{0, -1, 0.5}}) check_paths(lattice, scales);
   check_writing(lattice);
   const Lattice known = with_known_tids(lattice);
-  try {
-    check_path_alignment(known);
-  } catch (const LatticeError&) {
+  for (const auto& check : {check_shapes, check_pruning, check_measures, check_path_alignment}) {
+    try {
+      check(known);
+    } catch (const LatticeError&) {  // refused, as costs beyond Kaldi's floats are
+    }
   }
 }
 
