@@ -116,3 +116,8 @@ class Alignment:
 class WordAligner:
     def __init__(self, model: TransitionModel, boundary: WordBoundary, reorder: bool) -> None: ...
     def align(self, path: Path) -> Alignment: ...
+
+def align_words(
+    lattice: Lattice, aligner: WordAligner, silence_label: int, partial_word_label: int, max_expand: float
+) -> tuple[Lattice, str]:
+    """The lattice with an arc for each word and silence, and what is odd about it."""

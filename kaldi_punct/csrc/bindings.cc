@@ -12,6 +12,7 @@
 #include "lattice_costs.h"
 #include "lattice_forms.h"
 #include "lattice_shape.h"
+#include "lattice_aligner.h"
 #include "lattice_writer.h"
 #include "linear_lattice.h"
 #include "oracle.h"
@@ -177,14 +178,34 @@ void bind_alignment(py::module_& m) {
                              })
       .def_readonly("n_unaligned", &Alignment::n_unaligned)
       .def_readonly("problem", &Alignment::problem);
-  py::class_<WordAligner>(m, "WordAligner")
-      .def(py::init([](std::shared_ptr<TransitionModel> model, std::shared_ptr<WordBoundary> boundary, bool reorder) {
-             return WordAligner(std::move(model), std::move(boundary), reorder);
+  py::class_<WordAligner, std::shared_ptr<WordAligner>>(m, "WordAligner")
+      .def(py::init([](const TransitionModel& model, const WordBoundary& boundary, bool reorder) {
+             return std::make_shared<WordAligner>(model, boundary, reorder);
            }),
            py::arg("model"), py::arg("boundary"), py::arg("reorder"))
       .def(
           "align", [](const WordAligner& aligner, const Path& path) { return aligner.align(path.words, path.tids); },
           py::arg("path"), py::call_guard<py::gil_scoped_release>());
+}
+
+py::tuple to_python(AlignedLattice aligned) {
+  return py::make_tuple(to_python(std::move(aligned.lattice)), std::move(aligned.problem));
+}
+
+void bind_lattice_alignment(py::module_& m) {
+  m.def(
+      "align_words",
+      [](const Lattice& lattice, const WordAligner& aligner, int32_t silence_label, int32_t partial_word_label,
+         double max_expand) {
+        AlignedLattice aligned;
+        {
+          py::gil_scoped_release release;
+          aligned = align_words(lattice, aligner, {silence_label, partial_word_label}, max_expand);
+        }
+        return to_python(std::move(aligned));
+      },
+      py::arg("lattice"), py::arg("aligner"), py::arg("silence_label"), py::arg("partial_word_label"),
+      py::arg("max_expand"));
 }
 
 }  // namespace
@@ -199,4 +220,5 @@ PYBIND11_MODULE(_core, m) {
   bind_posteriors(m);
   bind_oracle(m);
   bind_alignment(m);
+  bind_lattice_alignment(m);
 }

@@ -131,7 +131,7 @@ class WordAligner:
     ) -> None:
         self.model = _core.TransitionModel(transition_model, model_name)
         boundary = _core.WordBoundary(word_boundary, boundary_name)
-        self._core = _core.WordAligner(self.model, boundary, reorder)
+        self.core = _core.WordAligner(self.model, boundary, reorder)
 
     def align(self, path: _core.Path) -> _core.Alignment:
         """The path's frames cut into words and silences, end to end.
@@ -139,7 +139,7 @@ class WordAligner:
         Raises:
             LatticeError: the path has transition-ids or phones that the model or the boundary file does not know.
         """
-        return self._core.align(path)
+        return self.core.align(path)
 
 
 @dataclass(frozen=True)
