@@ -117,7 +117,26 @@ class WordAligner:
     def __init__(self, model: TransitionModel, boundary: WordBoundary, reorder: bool) -> None: ...
     def align(self, path: Path) -> Alignment: ...
 
+class Lexicon:
+    def __init__(self, data: bytes, name: str) -> None: ...
+
+class LexiconAligner:
+    def __init__(self, model: TransitionModel, lexicon: Lexicon, reorder: bool) -> None: ...
+    def align(self, path: Path) -> Alignment: ...
+
+class PhoneAligner:
+    def __init__(self, model: TransitionModel, reorder: bool) -> None: ...
+    def align(self, path: Path) -> Alignment:
+        """Phones in place of words."""
+
 def align_words(
     lattice: Lattice, aligner: WordAligner, silence_label: int, partial_word_label: int, max_expand: float
 ) -> tuple[Lattice, str]:
     """The lattice with an arc for each word and silence, and what is odd about it."""
+
+def align_lexicon(
+    lattice: Lattice, aligner: LexiconAligner, partial_word_label: int, max_expand: float
+) -> tuple[Lattice, str]: ...
+def align_phones(
+    lattice: Lattice, aligner: PhoneAligner, remove_epsilons: bool, replace_words: bool
+) -> tuple[Lattice, str]: ...

@@ -168,7 +168,7 @@ class TestLattices:
         ("missing", "option", "what"),
         [
             ("trans.mdl", "--transition-model", "final.mdl or trans.mdl"),
-            ("lang/phones/word_boundary.int", "--word-boundary", "phones/word_boundary.int"),
+            ("lang/phones/word_boundary.int", "--word-boundary", "phones/word_boundary.int (or --align-lexicon)"),
             ("frame_subsampling_factor", "--frame-shift", "seconds of a lattice frame"),
         ],
     )

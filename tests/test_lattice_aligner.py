@@ -7,9 +7,19 @@ import pytest
 from lattice_maker import Arc, Toy
 
 from kaldi_punct import _core
-from kaldi_punct.errors import ConfigError, LatticeError
-from kaldi_punct.kaldi.aligned import align_words
-from kaldi_punct.kaldi.lattice import Lattice, WordAligner, parse
+from kaldi_punct.errors import ConfigError, FormatError, LatticeError, UtteranceError
+from kaldi_punct.kaldi.aligned import (
+    Pron,
+    align_lexicon,
+    align_phones,
+    align_words,
+    best_raw_path,
+    check_same_paths,
+    prons,
+    to_timed_words,
+)
+from kaldi_punct.kaldi.aligners import LexiconAligner, PhoneAligner, WordAligner
+from kaldi_punct.kaldi.lattice import Lattice, parse
 
 ALIGNER = WordAligner(make.transition_model_binary(), make.WORD_BOUNDARY)
 P = make.phones
@@ -155,3 +165,178 @@ def test_max_expand() -> None:
 def test_options_out_of_range(options: dict[str, int], text: str) -> None:
     with pytest.raises(ConfigError, match=text):
         align_words(toy(make.LINE), ALIGNER, **options)
+
+
+# By lexicon: "a" is phone 5; "harbour" 2 4 3, "light" 2 3; silence is phone 1, and its label is 9.
+LEXICON = b"1 1 5\n2 2 2 4 3\n3 3 2 3\n0 9 1\n"
+BY_LEXICON = LexiconAligner(make.transition_model_binary(), LEXICON)
+
+
+def test_by_lexicon_the_paths_stay_the_same() -> None:
+    before = toy(make.FORK)
+    lexicon = LEXICON.replace(b"0 9", b"0 0") + b"3 3 2 4 3\n"
+    aligned = align_lexicon(before, LexiconAligner(make.transition_model_binary(), lexicon))
+    assert len(paths(before)) == 3
+    assert paths(aligned.lattice) == paths(before)
+    assert aligned.problem == ""
+    assert aligned.lattice.origin == before.origin
+
+
+@pytest.mark.parametrize(
+    ("words", "tids", "labels", "problem"),
+    [
+        ((3,), P((1, 2), *WORD, (1, 3)), (9, 3, 9), ""),
+        ((1, 2, 3), P((5, 1), (2, 1), (4, 2), (3, 1), *WORD), (1, 2, 3), ""),
+        ((), P((1, 2), (1, 2)), (9, 9), ""),
+        ((), P((1, 2), (2, 3)), (9, 8), "frames at the end that make no word of the lexicon"),
+        ((2,), P((1, 2), (2, 3)), (9, 2), "frames at the end that make no word of the lexicon"),
+        ((3, 2), P(*WORD), (3, 2), "frames at the end that make no word of the lexicon"),
+    ],
+)
+def test_labels_by_lexicon(
+    words: tuple[int, ...], tids: tuple[int, ...], labels: tuple[int, ...], problem: str
+) -> None:
+    aligned = align_lexicon(toy(line(words, tids)), BY_LEXICON, partial_word_label=8)
+    assert aligned.problem.startswith(problem)
+    assert bool(aligned.problem) == bool(problem)
+    assert (labels, tids, 1.0, 1.0) in paths(aligned.lattice)
+    # Without a word, what is forced out may also hold the silence before it.
+    assert len(paths(aligned.lattice)) == (2 if labels == (9, 8) else 1)
+
+
+def test_new_words_and_words_without_phones() -> None:
+    lexicon = LexiconAligner(make.transition_model_binary(), LEXICON + b"4 7\n")
+    tids = P((5, 2), (1, 2), *WORD)
+    assert paths(align_lexicon(toy(line((1, 4, 3), tids)), lexicon).lattice)[0][0] == (1, 7, 9, 3)
+    (path,) = _core.best_paths(toy(line((1, 4, 3), tids)), 1, _core.Scales(1.0, 1.0, 0.0))
+    # The path's own words, silence without a label.
+    assert [s for s in lexicon.align(path).segments if s[2]] == [(1, 0, 2), (0, 2, 2), (3, 4, 4)]
+    assert [s[0] for s in lexicon.align(path).segments if s[0]] == [1, 4, 3]
+
+
+def test_ambiguous_lexicons_give_every_way() -> None:
+    lexicon = LexiconAligner(make.transition_model_binary(), b"1 1 2\n1 1 2 4\n2 2 4 3\n2 2 3\n")
+    before = toy(line((1, 2), P((2, 1), (4, 1), (3, 1))))
+    aligned = align_lexicon(before, lexicon).lattice
+    assert aligned.n_arcs == 4
+    with pytest.raises(
+        UtteranceError, match=r"expected the aligned lattice to have each path once \(.*\), got .*; does"
+    ):
+        check_same_paths(before, aligned)
+    check_same_paths(before, aligned, allow_duplicates=True)
+    with pytest.raises(UtteranceError, match="expected the frames of the best path in the aligned lattice, got others"):
+        check_same_paths(before, toy(make.LINE), allow_duplicates=True)
+
+
+def test_a_lexicon_that_knows_too_little() -> None:
+    few = LexiconAligner(make.transition_model_binary(), b"0 0 1\n1 1 5\n")
+    with pytest.raises(
+        LatticeError, match=r"u1: byte 0: expected words of the align lexicon, got word 3; give the align_l"
+    ):
+        align_lexicon(toy(make.LINE), few)
+    no_silence = LexiconAligner(make.transition_model_binary(), LEXICON.replace(b"0 9 1\n", b""))
+    aligned = align_lexicon(toy(make.LINE), no_silence)
+    assert aligned.problem == "frames at the end that make no word of the lexicon: was the decoder cut off?"
+    with pytest.raises(LatticeError, match="expected transition-ids from 1 to 10, got 11"):
+        align_lexicon(toy(line((1,), (2, 11))), BY_LEXICON)
+
+
+@pytest.mark.parametrize("empty", [Toy(0, (), {}), Toy(1, (), {}), Toy(2, (Arc(0, 1, 3, 0.0, 0.0, P(*WORD)),), {})])
+def test_by_lexicon_no_path_gives_no_state(empty: Toy) -> None:
+    assert align_lexicon(toy(empty), BY_LEXICON).lattice.n_states == 0
+    assert align_phones(toy(empty), PHONES).lattice.n_states == 0
+
+
+def test_max_expand_by_lexicon() -> None:
+    with pytest.raises(LatticeError, match=r"expected an alignment of at most 10.. states, got more"):
+        align_lexicon(toy(branching(12)), BY_LEXICON, max_expand=0.001)
+    with pytest.raises(ConfigError, match="max_expand: expected 0"):
+        align_lexicon(toy(make.LINE), BY_LEXICON, max_expand=-1.0)
+    with pytest.raises(ConfigError, match="partial_word_label: expected a word-id of 0 or more, got -1"):
+        align_lexicon(toy(make.LINE), BY_LEXICON, partial_word_label=-1)
+
+
+@pytest.mark.parametrize(
+    ("data", "text"),
+    [
+        (b"", "l:1: expected words and their phones, got an empty file"),
+        (
+            b"1 1 5\n<eps> <eps> SIL\n",
+            "l:2: expected '<word-id> <new-word-id> <phone-id> ...', got '<eps> <eps> SIL'; give",
+        ),
+        (b"1 1 5\n\n", "l:2: expected '<word-id> <new-word-id> <phone-id> ...', got ''; give phones/align_lexicon.int"),
+        (b"1\n", "l:1: expected '<word-id>"),
+        (b"1 1 0\n", "l:1: expected '<word-id>"),
+        (b"-1 1 5\n", "l:1: expected '<word-id>"),
+        (b"1 1 99999999999\n", "l:1: expected '<word-id>"),
+        (b"0 0\n", "l:1: expected phones of word 0 .silence., got none; leave the line out"),
+        (b"1 1 5\n1 2 5\n", "l:2: expected one new word for word 1 with these phones, got 1 and 2; leave one out"),
+    ],
+)
+def test_bad_lexicons(data: bytes, text: str) -> None:
+    with pytest.raises(FormatError, match=text):
+        LexiconAligner(make.transition_model_binary(), data, "m", "l")
+
+
+def test_the_same_line_twice_is_one() -> None:
+    twice = LexiconAligner(make.transition_model_binary(), LEXICON + LEXICON)
+    assert align_lexicon(toy(make.LINE), twice).lattice.n_arcs == 3
+
+
+def test_reorder_by_lexicon() -> None:
+    lattice = toy(line((1,), (10, 1, 2)))
+    straight = LexiconAligner(make.transition_model_binary(), LEXICON, reorder=False)
+    assert align_lexicon(lattice, straight).problem == ""
+    assert align_lexicon(lattice, BY_LEXICON).problem.startswith("a phone changes")
+
+
+# Phones.
+PHONES = PhoneAligner(make.transition_model_binary())
+
+
+def test_phones() -> None:
+    tids = P((1, 2), *WORD, (1, 3))
+    lattice = toy(line((3,), tids))
+    assert paths(align_phones(lattice, PHONES).lattice) == [((3,), tids, 1.0, 1.0)]
+    replaced = align_phones(lattice, PHONES, replace_words=True).lattice
+    assert paths(replaced) == [((1, 2, 3, 1), tids, 1.0, 1.0)]
+    assert replaced.n_arcs == 4
+    assert align_phones(lattice, PHONES, remove_epsilons=False).lattice.n_arcs > 4
+    assert paths(align_phones(lattice, PHONES, remove_epsilons=False).lattice) == [((3,), tids, 1.0, 1.0)]
+    (path,) = _core.best_paths(lattice, 1, _core.Scales(1.0, 1.0, 0.0))
+    assert PHONES.align(path).segments == [(1, 0, 2), (2, 2, 2), (3, 4, 2), (1, 6, 3)]
+
+
+def test_phones_of_broken_lattices() -> None:
+    cut = align_phones(toy(line((1,), (2, 9, 9))), PhoneAligner(make.transition_model_binary(), reorder=False))
+    assert cut.problem == "an incomplete phone at the end: was the decoder cut off?"
+    assert paths(cut.lattice) == [((1,), (2, 9, 9), 1.0, 1.0)]
+    with pytest.raises(LatticeError, match=r"lat\.ark: u1: byte 0: expected transition-ids from 1 to 10, got 11"):
+        align_phones(toy(line((1,), (2, 11))), PHONES)
+    lattice = toy(line((1,), (10, 1, 2)))
+    assert align_phones(lattice, PHONES).problem.startswith("a phone changes")
+    assert align_phones(lattice, PhoneAligner(make.transition_model_binary(), reorder=False)).problem == ""
+
+
+def test_prons() -> None:
+    lattice = toy(line((3,), P((1, 2), *WORD, (1, 3))))
+    path = best_raw_path(lattice, _core.Scales(1.0, 1.0, 0.0))
+    expected = (Pron(0, 0, 2, ((1, 2),)), Pron(3, 2, 4, ((2, 2), (3, 2))), Pron(0, 6, 3, ((1, 3),)))
+    assert prons(lattice, path, ALIGNER, PHONES) == expected
+    assert prons(lattice, path, BY_LEXICON, PHONES) == expected
+    with pytest.raises(
+        UtteranceError, match=r"u1: byte 0: the lattice has no path to a final state; was decoding cut off"
+    ):
+        best_raw_path(toy(Toy(1, (), {})), _core.Scales(1.0, 1.0, 0.0))
+    few = LexiconAligner(make.transition_model_binary(), b"1 1 5\n")
+    with pytest.raises(LatticeError, match="u1: byte 0: expected words of the align lexicon, got word 3"):
+        prons(lattice, path, few, PHONES)
+
+
+def test_timed_words() -> None:
+    words = to_timed_words(toy(make.LINE), [(0, 0, 2), (3, 2, 7)], make.WORDS, 0.03)
+    assert [(w.word, w.start_s, w.duration_s) for w in words] == [("<eps>", 0.0, 0.06), ("light", 0.06, 0.21)]
+    with pytest.raises(
+        LatticeError, match=r"u1: byte 0: expected numbers of the phones table, got 7; give the phones\.txt"
+    ):
+        to_timed_words(toy(make.LINE), [(7, 0, 2)], make.WORDS, 0.03, "phones")

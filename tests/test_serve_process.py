@@ -167,7 +167,10 @@ DECODER_ERRORS = [
     (GOOD + "word_boundry: x\n", "unknown key 'word_boundry'; did you mean 'word_boundary'?"),
     (GOOD + "zzz: 1\n", ("unknown key 'zzz'; known: words, transition_model, word_boundary, align_lexicon, "
                         "frame_shift_s, acoustic_scale")),
-    (GOOD + "align_lexicon: x\n", "align_lexicon is not supported yet; give word_boundary, or go without word times"),
+    (GOOD + "align_lexicon: x\nword_boundary: y\n", "expected word_boundary or align_lexicon, got both; leave one out"),
+    (GOOD + "align_lexicon: x\n",
+     ("expected transition_model, align_lexicon, frame_shift_s together (word times need all), got no transition_model "
+      "and no frame_shift_s; add what is missing, or go without word times")),
     ("acoustic_scale: 0.1\n", "expected the key 'words', got none; add it"),
     ("words: words.txt\n", "expected the key 'acoustic_scale', got none; add it"),
     (GOOD + "word_boundary: x\ntransition_model: y\n",

@@ -32,6 +32,7 @@ class DecoderFiles:
         frame_shift_s: seconds between the lattice's frames.
         acoustic_scale: multiplies acoustic costs.
         word_ins_penalty: added to each word's cost.
+        align_lexicon: rxfilename, in place of word_boundary.
     """
 
     words: str | None
@@ -40,6 +41,7 @@ class DecoderFiles:
     frame_shift_s: float | None
     acoustic_scale: float | None
     word_ins_penalty: float | None
+    align_lexicon: str | None = None
 
     @classmethod
     def from_args(cls, args: argparse.Namespace) -> DecoderFiles:
@@ -51,6 +53,7 @@ class DecoderFiles:
             args.frame_shift,
             args.acoustic_scale,
             args.word_ins_penalty,
+            args.align_lexicon,
         )
 
 
@@ -120,18 +123,22 @@ def find_decoder(source: str, given: DecoderFiles, *, need_times: bool, lm_scale
     word_ins_penalty = 0.0 if files.word_ins_penalty is None else files.word_ins_penalty
     if need_times:
         _required(files.transition_model, "--transition-model", "final.mdl or trans.mdl", place)
-        _required(files.word_boundary, "--word-boundary", "phones/word_boundary.int", place)
+        if files.align_lexicon is None:
+            what = "phones/word_boundary.int (or --align-lexicon)"
+            _required(files.word_boundary, "--word-boundary", what, place)
     log.info(
         "lattices: words %s, acoustic scale %g, word insertion penalty %g", words, acoustic_scale, word_ins_penalty
     )
-    has_aligner = files.transition_model is not None and files.word_boundary is not None
+    phones = files.word_boundary if files.align_lexicon is None else files.align_lexicon
+    has_aligner = files.transition_model is not None and phones is not None
     frame_shift_s = None
     if has_aligner:
         frame_shift_s = _required(files.frame_shift_s, "--frame-shift", "seconds of a lattice frame", place)
         log.info(
-            "lattices: transition model %s, word boundary %s, frame shift %g s",
+            "lattices: transition model %s, %s %s, frame shift %g s",
             files.transition_model,
-            files.word_boundary,
+            "word boundary" if files.align_lexicon is None else "align lexicon",
+            phones,
             frame_shift_s,
         )
     else:
@@ -143,6 +150,7 @@ def find_decoder(source: str, given: DecoderFiles, *, need_times: bool, lm_scale
         words=words,
         transition_model=files.transition_model if has_aligner else None,
         word_boundary=files.word_boundary if has_aligner else None,
+        align_lexicon=files.align_lexicon if has_aligner else None,
         frame_shift_s=frame_shift_s,
         acoustic_scale=acoustic_scale,
         lm_scale=lm_scale,
@@ -177,13 +185,18 @@ def _complete(source: str, given: DecoderFiles) -> tuple[DecoderFiles, str]:
         log.info("lattices: word insertion penalty %g is from %s", found.word_ins_penalty, found.best_wer)
     if given.frame_shift_s is None and found.frame_shift_s is not None:
         log.info("lattices: frame shift %g s is from %s", found.frame_shift_s, found.frame_shift_file)
+    word_boundary, align_lexicon = given.word_boundary, given.align_lexicon
+    if word_boundary is None and align_lexicon is None:
+        word_boundary = _path(None, found.word_boundary)
+        align_lexicon = None if word_boundary is not None else _path(None, found.align_lexicon)
     complete = DecoderFiles(
         _path(given.words, found.words),
-        _path(given.word_boundary, found.word_boundary),
+        word_boundary,
         _path(given.transition_model, found.transition_model),
         _number(given.frame_shift_s, found.frame_shift_s),
         _number(given.acoustic_scale, found.acoustic_scale),
         _number(given.word_ins_penalty, found.word_ins_penalty),
+        align_lexicon,
     )
     return complete, f"beside {found.decode_dir}"
 

@@ -40,13 +40,20 @@ def add_lattice_options(parser: argparse.ArgumentParser, with_words: bool) -> No
     group = parser.add_argument_group(
         "lattices",
         "What is not given is looked for beside the decode directory (../frame_subsampling_factor, ../frame_shift, "
-        "scoring_kaldi/best_wer, ../final.mdl, ../graph*/words.txt, ../graph*/phones/word_boundary.int); the values "
+        "scoring_kaldi/best_wer, ../final.mdl, ../graph*/words.txt, ../graph*/phones/word_boundary.int or else "
+        "align_lexicon.int); the values "
         "used are logged. What is needed and not found is asked for by name.",
     )
     if with_words:
         group.add_argument("--words", metavar="F", help="words.txt that the lattices were made with")
-    group.add_argument(
+    phones = group.add_mutually_exclusive_group()
+    phones.add_argument(
         "--word-boundary", metavar="F", help="phones/word_boundary.int; with a transition model gives word times"
+    )
+    phones.add_argument(
+        "--align-lexicon",
+        metavar="F",
+        help="phones/align_lexicon.int in its place, where phones do not tell their place in the word",
     )
     group.add_argument(
         "--transition-model", metavar="F", help="final.mdl (its head is read) or trans.mdl, binary or text"

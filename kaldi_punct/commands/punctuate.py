@@ -110,6 +110,7 @@ def open_items(args: argparse.Namespace, kind: str, side: Tables) -> sources.Ent
             for name in (
                 "words",
                 "word_boundary",
+                "align_lexicon",
                 "transition_model",
                 "frame_shift",
                 "acoustic_scale",

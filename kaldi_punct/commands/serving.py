@@ -125,8 +125,8 @@ def _add_serve(verbs: Verbs) -> None:
         action="append",
         default=[],
         metavar="NAME=F.yaml",
-        help="a Kaldi decoder whose lattices clients may send: words, transition_model, word_boundary, "
-        "frame_shift_s, acoustic_scale; may be repeated, the first is the default",
+        help="a Kaldi decoder whose lattices clients may send: words, transition_model, word_boundary (or "
+        "align_lexicon), frame_shift_s, acoustic_scale; may be repeated, the first is the default",
     )
     parser.add_argument(
         "--max-batch-pieces",

@@ -9,14 +9,16 @@
 
 #include "archive.h"
 #include "errors.h"
+#include "lattice_aligner.h"
 #include "lattice_costs.h"
 #include "lattice_forms.h"
 #include "lattice_shape.h"
-#include "lattice_aligner.h"
 #include "lattice_writer.h"
+#include "lexicon_aligner.h"
 #include "linear_lattice.h"
 #include "oracle.h"
 #include "paths.h"
+#include "phone_aligner.h"
 #include "posteriors.h"
 #include "word_aligner.h"
 
@@ -188,24 +190,66 @@ void bind_alignment(py::module_& m) {
           py::arg("path"), py::call_guard<py::gil_scoped_release>());
 }
 
-py::tuple to_python(AlignedLattice aligned) {
+// align() without the GIL, and what it gives as Python has it.
+template <class Align>
+py::tuple aligned_without_gil(const Align& align) {
+  AlignedLattice aligned;
+  {
+    py::gil_scoped_release release;
+    aligned = align();
+  }
   return py::make_tuple(to_python(std::move(aligned.lattice)), std::move(aligned.problem));
 }
 
+void bind_lexicon_alignment(py::module_& m) {
+  py::class_<Lexicon, std::shared_ptr<Lexicon>>(m, "Lexicon")
+      .def(py::init([](const py::bytes& data, const std::string& name) {
+             const std::string_view view = data;
+             return std::make_shared<Lexicon>(view.data(), view.size(), name);
+           }),
+           py::arg("data"), py::arg("name"));
+  py::class_<LexiconAligner, std::shared_ptr<LexiconAligner>>(m, "LexiconAligner")
+      .def(py::init([](const TransitionModel& model, std::shared_ptr<Lexicon> lexicon, bool reorder) {
+             return std::make_shared<LexiconAligner>(model, std::move(lexicon), reorder);
+           }),
+           py::arg("model"), py::arg("lexicon"), py::arg("reorder"))
+      .def(
+          "align", [](const LexiconAligner& aligner, const Path& path) { return aligner.align(path.words, path.tids); },
+          py::arg("path"), py::call_guard<py::gil_scoped_release>());
+}
+
 void bind_lattice_alignment(py::module_& m) {
+  py::class_<PhoneAligner, std::shared_ptr<PhoneAligner>>(m, "PhoneAligner")
+      .def(py::init([](const TransitionModel& model, bool reorder) {
+             return std::make_shared<PhoneAligner>(model, reorder);
+           }),
+           py::arg("model"), py::arg("reorder"))
+      .def(
+          "align", [](const PhoneAligner& aligner, const Path& path) { return aligner.align(path.tids); },
+          py::arg("path"), py::call_guard<py::gil_scoped_release>());
   m.def(
       "align_words",
       [](const Lattice& lattice, const WordAligner& aligner, int32_t silence_label, int32_t partial_word_label,
          double max_expand) {
-        AlignedLattice aligned;
-        {
-          py::gil_scoped_release release;
-          aligned = align_words(lattice, aligner, {silence_label, partial_word_label}, max_expand);
-        }
-        return to_python(std::move(aligned));
+        const WordLabels labels{silence_label, partial_word_label};
+        return aligned_without_gil([&] { return align_words(lattice, aligner, labels, max_expand); });
       },
       py::arg("lattice"), py::arg("aligner"), py::arg("silence_label"), py::arg("partial_word_label"),
       py::arg("max_expand"));
+  m.def(
+      "align_lexicon",
+      [](const Lattice& lattice, const LexiconAligner& aligner, int32_t partial_word_label, double max_expand) {
+        const LexiconOptions options{partial_word_label, max_expand, false};
+        return aligned_without_gil([&] { return aligner.align(lattice, options); });
+      },
+      py::arg("lattice"), py::arg("aligner"), py::arg("partial_word_label"), py::arg("max_expand"));
+  m.def(
+      "align_phones",
+      [](const Lattice& lattice, const PhoneAligner& aligner, bool remove_epsilons, bool replace_words) {
+        const PhoneOptions options{aligner.reorder(), remove_epsilons, replace_words};
+        return aligned_without_gil([&] { return align_phones(lattice, aligner.table(), options); });
+      },
+      py::arg("lattice"), py::arg("aligner"), py::arg("remove_epsilons"), py::arg("replace_words"));
 }
 
 }  // namespace
@@ -220,5 +264,6 @@ PYBIND11_MODULE(_core, m) {
   bind_posteriors(m);
   bind_oracle(m);
   bind_alignment(m);
+  bind_lexicon_alignment(m);
   bind_lattice_alignment(m);
 }

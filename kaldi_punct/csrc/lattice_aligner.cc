@@ -5,6 +5,8 @@
 #include <vector>
 
 #include "epsilons.h"
+#include "lattice_forms.h"
+#include "lattice_shape.h"
 #include "search_graph.h"
 #include "segment_cutter.h"
 
@@ -153,6 +155,7 @@ AlignedLattice finish(Lattice lattice, const char* problem) {
 
 AlignedLattice align_words(const Lattice& lattice, const WordAligner& aligner, const WordLabels& labels,
                            double max_expand) {
+  if (lattice.is_state_level) return align_words(compacted(lattice), aligner, labels, max_expand);
   aligner.table().check(lattice.tids);
   const char* problem = nullptr;
   const WordRules rules{SegmentCutter(aligner.table(), aligner.reorder(), &problem),
@@ -163,13 +166,19 @@ AlignedLattice align_words(const Lattice& lattice, const WordAligner& aligner, c
   return finish(remove_epsilons(std::move(graph)), problem);
 }
 
-AlignedLattice align_phones(const Lattice& lattice, const TidTable& table, const PhoneOptions& options) {
+Lattice phone_graph(const Lattice& lattice, const TidTable& table, const PhoneOptions& options, const char** problem) {
+  if (lattice.is_state_level) return phone_graph(compacted(lattice), table, options, problem);
   table.check(lattice.tids);
-  const char* problem = nullptr;
-  const PhoneRules rules{SegmentCutter(table, options.reorder, &problem), table, options.replace_words};
+  const PhoneRules rules{SegmentCutter(table, options.reorder, problem), table, options.replace_words};
   Lattice graph = Search<PhoneRules>(lattice, max_nodes(0, 0), rules).run();
   graph.origin = lattice.origin;
-  return finish(options.remove_epsilons ? remove_epsilons(std::move(graph)) : std::move(graph), problem);
+  return graph;
+}
+
+AlignedLattice align_phones(const Lattice& lattice, const TidTable& table, const PhoneOptions& options) {
+  const char* problem = nullptr;
+  Lattice graph = phone_graph(lattice, table, options, &problem);
+  return finish(options.remove_epsilons ? remove_epsilons(std::move(graph)) : top_sorted(graph), problem);
 }
 
 }  // namespace kaldi_punct

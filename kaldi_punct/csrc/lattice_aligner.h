@@ -28,6 +28,9 @@ struct PhoneOptions {
 AlignedLattice align_words(const Lattice& lattice, const WordAligner& aligner, const WordLabels& labels,
                            double max_expand);
 
+// Of align_phones before epsilons are removed; `order` is filled, the states are in none. problem: as of SegmentCutter.
+Lattice phone_graph(const Lattice& lattice, const TidTable& table, const PhoneOptions& options, const char** problem);
+
 // Arcs end where phones do; words stay where they are, if they stay.
 AlignedLattice align_phones(const Lattice& lattice, const TidTable& table, const PhoneOptions& options);
 

@@ -98,17 +98,24 @@ Lattice SearchGraph::take_graph() {
   return std::exchange(graph_, {});
 }
 
+void SearchGraph::check_ints(size_t n) const {
+  if (n > kMostInts) fail_size();
+}
+
 void SearchGraph::check_size() const {
-  const int64_t most = std::min(max_nodes_, kMostNodes);
-  if (static_cast<int64_t>(nodes_.size()) <= most && items.size() <= kMostInts && words.size() <= kMostInts) return;
-  throw LatticeError("expected an alignment of at most " + std::to_string(most) +
+  if (static_cast<int64_t>(nodes_.size()) > std::min(max_nodes_, kMostNodes)) fail_size();
+  check_ints(items.size());
+  check_ints(words.size());
+}
+
+void SearchGraph::fail_size() const {
+  throw LatticeError("expected an alignment of at most " + std::to_string(std::min(max_nodes_, kMostNodes)) +
                          " states, got more (the lattice has " + std::to_string(ranks_.size() - 1) +
                          "); is it of this model, and determinized? prune it, or allow more with max_expand",
                      0);
 }
 
-// Copies nothing where the one lies behind the other already.
-Span SearchGraph::extend(std::vector<int32_t>* pool, Span span, Span more) {
+Span extend(std::vector<int32_t>* pool, Span span, Span more) {
   if (more.n == 0) return span;
   if (span.n == 0) return more;
   if (span.first + span.n == more.first) return {span.first, span.n + more.n};

@@ -20,6 +20,9 @@ struct Span {
   Span behind(uint32_t n_off) const { return {first + n_off, n - n_off}; }
 };
 
+// Both spans of the pool, the one behind the other. Copies nothing where they lie so already.
+Span extend(std::vector<int32_t>* pool, Span span, Span more);
+
 // What was read but not put out: items (transition-ids, or numbers of phones) and words.
 struct Pending {
   Span items;
@@ -65,9 +68,12 @@ class SearchGraph {
   // Nodes as states, arcs with labels as words; no transition-ids: those are the caller's. Leaves the graph empty.
   Lattice take_graph();
 
+  // Throws LatticeError if a pool of so many integers is too large.
+  void check_ints(size_t n) const;
+
  private:
   void check_size() const;
-  Span extend(std::vector<int32_t>* pool, Span span, Span more);
+  [[noreturn]] void fail_size() const;
 
   struct Entry {
     uint64_t key;

@@ -1,4 +1,4 @@
-"""Whole lattices whose arcs lie on their frames, as Kaldi's lattice-align-* make them.
+"""Lattices and best paths whose words lie on their frames, as Kaldi's lattice-align-* tools make them.
 
     aligned = align_words(lattice, WordAligner(model, word_boundary))
     if aligned.problem: ...        # a partial word at a forced end: the lattice is what Kaldi gives then, too
@@ -9,14 +9,17 @@ Nothing here opens a file, as in ``kaldi.lattice``.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from kaldi_punct import _core
 from kaldi_punct._core import Lattice
-from kaldi_punct.errors import ConfigError, LatticeError
-from kaldi_punct.kaldi.lattice import WordAligner
+from kaldi_punct.errors import ConfigError, LatticeError, UtteranceError
+from kaldi_punct.kaldi.aligners import Aligner, LexiconAligner, PhoneAligner, WordAligner
+from kaldi_punct.types import Word
 
 _MAX_LABEL = 2**31 - 1
+_SUM_TOLERANCE = 1e-4
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +35,23 @@ class Aligned:
 
     lattice: Lattice
     problem: str
+
+
+@dataclass(frozen=True, slots=True)
+class Pron:
+    """A word of a path with its phones, all by number.
+
+    Attributes:
+        word: word-id; 0 for silence.
+        first_frame: where it begins.
+        n_frames: how many frames it has.
+        phones: phone-ids with their numbers of frames.
+    """
+
+    word: int
+    first_frame: int
+    n_frames: int
+    phones: tuple[tuple[int, int], ...]
 
 
 def align_words(
@@ -59,10 +79,141 @@ def align_words(
     _check_label("silence_label", silence_label)
     _check_label("partial_word_label", partial_word_label)
     _check_max_expand(max_expand)
+    return Aligned(*aligner.align_lattice(lattice, silence_label, partial_word_label, max_expand))
+
+
+def align_lexicon(
+    lattice: Lattice, aligner: LexiconAligner, *, partial_word_label: int = 0, max_expand: float = 0.0
+) -> Aligned:
+    """The same by pronunciations (lattice-align-words-lexicon); the lexicon gives silence its label.
+
+    Args:
+        lattice: as read.
+        aligner: knows the pronunciations.
+        partial_word_label: as of ``align_words``.
+        max_expand: as of ``align_words``; counts from the states of the phone-aligned lattice.
+
+    Raises:
+        LatticeError: it grows beyond that, or has transition-ids or words that the aligner does not know.
+        ConfigError: an option is out of range.
+    """
+    _check_label("partial_word_label", partial_word_label)
+    _check_max_expand(max_expand)
+    return Aligned(*aligner.align_lattice(lattice, partial_word_label, max_expand))
+
+
+def align_phones(
+    lattice: Lattice, aligner: PhoneAligner, *, remove_epsilons: bool = True, replace_words: bool = False
+) -> Aligned:
+    """The lattice with arcs that end where phones do (lattice-align-phones); words stay roughly where they were.
+
+    Args:
+        lattice: as read.
+        aligner: knows the phones.
+        remove_epsilons: no arcs without a word; an arc may then hold several phones, unless ``replace_words``.
+        replace_words: phone-ids in place of words: a phone lattice.
+
+    Raises:
+        LatticeError: it has transition-ids that the model does not know, or grows beyond what fits in about 1 GB.
+    """
     try:
-        return Aligned(*_core.align_words(lattice, aligner.core, silence_label, partial_word_label, max_expand))
+        return Aligned(*_core.align_phones(lattice, aligner.core, remove_epsilons, replace_words))
     except LatticeError as e:
         raise LatticeError(f"{lattice.origin}: {e}") from e
+
+
+def check_same_paths(before: Lattice, after: Lattice, *, allow_duplicates: bool = False) -> None:
+    """Checks that an aligned lattice holds the paths it was made of: their sum, and the frames of the best.
+
+    Args:
+        before: as given to the aligner.
+        after: as it came.
+        allow_duplicates: the sum may differ: a lexicon may deal out the same frames in several ways.
+
+    Raises:
+        UtteranceError: it does not.
+    """
+    scales = _core.Scales(1.0, 1.0, 0.0)
+    sums = _core.total_cost_of_all(before, scales), _core.total_cost_of_all(after, scales)
+    if not allow_duplicates and not math.isclose(*sums, rel_tol=_SUM_TOLERANCE, abs_tol=_SUM_TOLERANCE):
+        raise UtteranceError(
+            f"{before.origin}: expected the aligned lattice to have each path once (-log of the sum {sums[0]:g}), got "
+            f"{sums[1]:g}; does the lexicon deal out the same phones in several ways?"
+        )
+    best = [_core.best_paths(lattice, 1, scales) for lattice in (before, after)]
+    if [p.transition_ids for p in best[0]] != [p.transition_ids for p in best[1]]:
+        raise UtteranceError(
+            f"{before.origin}: expected the frames of the best path in the aligned lattice, got others"
+        )
+
+
+def best_raw_path(lattice: Lattice, scales: _core.Scales) -> _core.Path:
+    """The path of least cost, in word-ids and transition-ids.
+
+    Raises:
+        UtteranceError: no path leads to the end.
+    """
+    paths = _core.best_paths(lattice, 1, scales)
+    if not paths:
+        raise UtteranceError(f"{lattice.origin}: the lattice has no path to a final state; was decoding cut off?")
+    return paths[0]
+
+
+def prons(lattice: Lattice, path: _core.Path, aligner: Aligner, phones: PhoneAligner) -> tuple[Pron, ...]:
+    """The words and silences of a path with their phones, end to end (nbest-to-prons).
+
+    Args:
+        lattice: that the path is of, for error texts.
+        path: of ``best_raw_path``.
+        aligner: finds the words.
+        phones: finds the phones.
+
+    Raises:
+        LatticeError: the path has transition-ids, phones or words that an aligner does not know.
+    """
+    try:
+        words, of_path = aligner.align(path).segments, phones.align(path).segments
+    except LatticeError as e:
+        raise LatticeError(f"{lattice.origin}: {e}") from e
+    out, i = [], 0
+    for word, first, n_frames in words:
+        own = []
+        # A forced end may cut a phone in two words.
+        while i < len(of_path) and of_path[i][1] < first + n_frames:
+            own.append((of_path[i][0], of_path[i][2]))
+            i += 1
+        out.append(Pron(word, first, n_frames, tuple(own)))
+    return tuple(out)
+
+
+def to_timed_words(
+    lattice: Lattice,
+    segments: Iterable[tuple[int, int, int]],
+    symbols: Mapping[int, str],
+    frame_shift_s: float,
+    table: str = "words",
+) -> tuple[Word, ...]:
+    """Segments of an alignment as words (silence: what the table has for 0, ``<eps>``) with times.
+
+    Args:
+        lattice: that they are of, for error texts.
+        segments: (word-id or phone-id, first frame, number of frames) each.
+        symbols: the words (or phones) by number.
+        frame_shift_s: seconds of a frame.
+        table: of the symbols, for error texts.
+
+    Raises:
+        LatticeError: a number that the table does not have.
+    """
+    out = []
+    for number, first, n_frames in segments:
+        if number not in symbols:
+            raise LatticeError(
+                f"{lattice.origin}: expected numbers of the {table} table, got {number}; give the {table}.txt of the "
+                "graph that made the lattice"
+            )
+        out.append(Word(symbols[number], first * frame_shift_s, n_frames * frame_shift_s))
+    return tuple(out)
 
 
 def _check_label(name: str, label: int) -> None:

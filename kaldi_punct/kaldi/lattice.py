@@ -18,9 +18,10 @@ from typing import BinaryIO
 from kaldi_punct import _core
 from kaldi_punct._core import Lattice
 from kaldi_punct.errors import ConfigError, LatticeError, UtteranceError
+from kaldi_punct.kaldi.aligners import Aligner, LexiconAligner, WordAligner
 from kaldi_punct.types import Hypothesis, Word
 
-__all__ = ["Decoder", "Lattice", "WordAligner", "parse", "read_archive", "read_value", "to_bytes"]
+__all__ = ["Decoder", "Lattice", "LexiconAligner", "WordAligner", "parse", "read_archive", "read_value", "to_bytes"]
 
 _LOG = logging.getLogger(__name__)
 _CHUNK_BYTES = 1 << 16
@@ -106,42 +107,6 @@ def _entries(reader: _core.ArchiveReader, stream: BinaryIO) -> Iterator[tuple[by
             return
 
 
-class WordAligner:
-    """Finds the frames of each word of a path, as lattice-align-words does.
-
-    Args:
-        transition_model: a final.mdl or the transition model alone (trans.mdl), binary or text.
-        word_boundary: phones/word_boundary.int of the lang directory.
-        model_name: the model's name in error texts.
-        boundary_name: the word boundary file's.
-        reorder: the graph was made with self-loops behind the transition out of the state (Kaldi's default).
-
-    Raises:
-        FormatError: one of the two is not what it should be.
-    """
-
-    def __init__(
-        self,
-        transition_model: bytes,
-        word_boundary: bytes,
-        model_name: str = "transition model",
-        boundary_name: str = "word boundaries",
-        *,
-        reorder: bool = True,
-    ) -> None:
-        self.model = _core.TransitionModel(transition_model, model_name)
-        boundary = _core.WordBoundary(word_boundary, boundary_name)
-        self.core = _core.WordAligner(self.model, boundary, reorder)
-
-    def align(self, path: _core.Path) -> _core.Alignment:
-        """The path's frames cut into words and silences, end to end.
-
-        Raises:
-            LatticeError: the path has transition-ids or phones that the model or the boundary file does not know.
-        """
-        return self.core.align(path)
-
-
 @dataclass(frozen=True)
 class Decoder:
     """What makes words, times and scores out of a lattice.
@@ -157,7 +122,7 @@ class Decoder:
     """
 
     words: Mapping[int, str]
-    aligner: WordAligner | None
+    aligner: Aligner | None
     frame_shift_s: float | None
     acoustic_scale: float
     lm_scale: float = 1.0

@@ -18,7 +18,8 @@ from kaldi_punct.kaldi.symbols import read_symbols
 from kaldi_punct.types import Hypothesis
 
 if TYPE_CHECKING:
-    from kaldi_punct.kaldi.lattice import Decoder, Lattice, WordAligner
+    from kaldi_punct.kaldi.aligners import Aligner, PhoneAligner
+    from kaldi_punct.kaldi.lattice import Decoder, Lattice
 
 _log = logging.getLogger(__name__)
 
@@ -96,6 +97,7 @@ def load_decoder(
     acoustic_scale: float,
     transition_model: RxFilename | None = None,
     word_boundary: RxFilename | None = None,
+    align_lexicon: RxFilename | None = None,
     frame_shift_s: float | None = None,
     lm_scale: float = 1.0,
     word_ins_penalty: float = 0.0,
@@ -105,8 +107,9 @@ def load_decoder(
     Args:
         words: words.txt of the decoding graph.
         acoustic_scale: multiplies acoustic costs (1/LMWT).
-        transition_model: final.mdl or trans.mdl; with ``word_boundary`` it gives word times.
+        transition_model: final.mdl or trans.mdl; with ``word_boundary`` or ``align_lexicon`` it gives word times.
         word_boundary: phones/word_boundary.int.
+        align_lexicon: phones/align_lexicon.int, in place of it.
         frame_shift_s: seconds between frames of the lattices; needed for word times.
         lm_scale: multiplies graph costs.
         word_ins_penalty: added to the graph cost of each word.
@@ -117,14 +120,17 @@ def load_decoder(
     """
     from kaldi_punct.kaldi.lattice import Decoder
 
-    if (transition_model is None) != (word_boundary is None):
+    if word_boundary is not None and align_lexicon is not None:
+        raise ConfigError("align_lexicon: expected it or word_boundary, got both; give one of them")
+    phones = word_boundary if align_lexicon is None else align_lexicon
+    if (transition_model is None) != (phones is None):
         given, missing = "transition_model", "word_boundary"
         if transition_model is None:
-            given, missing = missing, given
+            given, missing = missing if align_lexicon is None else "align_lexicon", given
         raise ConfigError(f"{missing}: expected a file, got none with {given}; give both for word times, or neither")
     aligner = None
-    if transition_model is not None and word_boundary is not None:
-        aligner = _load_aligner(transition_model, word_boundary)
+    if transition_model is not None and phones is not None:
+        aligner = load_aligner(transition_model, word_boundary, align_lexicon)
     return Decoder(read_symbols(words), aligner, frame_shift_s, acoustic_scale, lm_scale, word_ins_penalty)
 
 
@@ -185,14 +191,45 @@ def _read_entry(where: str, key: str, rx: str) -> Lattice | LatticeError:
         return LatticeError(f"{where}: {e}")
 
 
-def _load_aligner(transition_model: RxFilename, word_boundary: RxFilename) -> WordAligner:
-    from kaldi_punct.kaldi.lattice import WordAligner
+def load_aligner(
+    transition_model: RxFilename,
+    word_boundary: RxFilename | None,
+    align_lexicon: RxFilename | None,
+    *,
+    reorder: bool = True,
+) -> Aligner:
+    """What finds word times, from one of the two tables of phones.
 
-    with open_rxfilename(transition_model) as stream:
-        model = stream.read()
-    with open_rxfilename(word_boundary) as stream:
-        boundary = stream.read()
-    return WordAligner(model, boundary, str(transition_model), str(word_boundary))
+    Raises:
+        FormatError: a file is not what it should be.
+        ConfigError: none of the two tables.
+    """
+    from kaldi_punct.kaldi.aligners import LexiconAligner, WordAligner
+
+    model, model_name = _read(transition_model), str(transition_model)
+    if align_lexicon is not None:
+        return LexiconAligner(model, _read(align_lexicon), model_name, str(align_lexicon), reorder=reorder)
+    if word_boundary is None:
+        raise ConfigError(
+            "word_boundary: expected phones/word_boundary.int or align_lexicon.int, got neither; give one"
+        )
+    return WordAligner(model, _read(word_boundary), model_name, str(word_boundary), reorder=reorder)
+
+
+def load_phone_aligner(transition_model: RxFilename, *, reorder: bool = True) -> PhoneAligner:
+    """What finds the times of phones.
+
+    Raises:
+        FormatError: no transition model.
+    """
+    from kaldi_punct.kaldi.aligners import PhoneAligner
+
+    return PhoneAligner(_read(transition_model), str(transition_model), reorder=reorder)
+
+
+def _read(rx: RxFilename) -> bytes:
+    with open_rxfilename(rx) as stream:
+        return stream.read()
 
 
 def _decoder_beside(

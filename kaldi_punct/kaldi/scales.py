@@ -3,7 +3,7 @@
 exp/chain/tdnn_lstm/frame_subsampling_factor            -> frame shift: 0.01 s times it (steps/conf/get_ctm_conf.sh)
                     frame_shift                         -> frame shift of the lattices, wins over the factor
                     final.mdl                           -> transition model
-                    graph/words.txt, phones/word_boundary.int
+                    graph/words.txt, phones/word_boundary.int or phones/align_lexicon.int
                     decode_dev/lat.1.gz
                     decode_dev/scoring_kaldi/best_wer   -> "... wer_9_0.5": acoustic scale 1/9, word penalty 0.5
 """
@@ -36,6 +36,7 @@ class Scales:
         frame_shift_s: seconds between frames of the lattices.
         words: ``words.txt``.
         word_boundary: ``phones/word_boundary.int``.
+        align_lexicon: ``phones/align_lexicon.int``.
         transition_model: ``final.mdl`` or ``trans.mdl``.
         best_wer: the file that the first two numbers were read from.
         frame_shift_file: the file that the frame shift was read from.
@@ -47,6 +48,7 @@ class Scales:
     frame_shift_s: float | None = None
     words: Path | None = None
     word_boundary: Path | None = None
+    align_lexicon: Path | None = None
     transition_model: Path | None = None
     best_wer: Path | None = None
     frame_shift_file: Path | None = None
@@ -77,6 +79,7 @@ def find_scales(where: str | os.PathLike[str]) -> Scales:
         None if shift_file is None else _read_frame_shift(shift_file),
         _first_file(*(folder / "words.txt" for folder in langs)),
         _first_file(*(folder / "phones" / "word_boundary.int" for folder in langs)),
+        _first_file(*(folder / "phones" / "align_lexicon.int" for folder in langs)),
         _first_file(decode_dir / "final.mdl", model_dir / "final.mdl", model_dir / "trans.mdl"),
         best_wer,
         shift_file,

@@ -6,6 +6,7 @@
     frame_shift_s: 0.03
     acoustic_scale: 0.1
 
+``align_lexicon: lang/phones/align_lexicon.int`` may stand in place of ``word_boundary``.
 Paths are relative to the file that holds them. Read once, at start-up; no request leads here.
 """
 
@@ -22,10 +23,10 @@ from kaldi_punct.errors import ConfigError
 from kaldi_punct.kaldi.lattice import Decoder
 from kaldi_punct.kaldi.tables import load_decoder
 
-_PATHS = ("words", "transition_model", "word_boundary")
+_PATHS = ("words", "transition_model", "word_boundary", "align_lexicon")
 _NUMBERS = ("frame_shift_s", "acoustic_scale")
 _TIMING = ("transition_model", "word_boundary", "frame_shift_s")
-_KEYS = (*_PATHS, "align_lexicon", *_NUMBERS)
+_KEYS = (*_PATHS, *_NUMBERS)
 
 
 def load_decoders(named_files: Iterable[str]) -> dict[str, Decoder]:
@@ -61,15 +62,16 @@ def load_decoder_file(path: str | Path) -> Decoder:
             near = difflib.get_close_matches(str(key), _KEYS, n=1)
             hint = f"did you mean {near[0]!r}?" if near else f"known: {', '.join(_KEYS)}"
             raise ConfigError(f"{path}: unknown key {key!r}; {hint}")
-    if "align_lexicon" in values:
-        raise ConfigError(f"{path}: align_lexicon is not supported yet; give word_boundary, or go without word times")
     for key in ("words", "acoustic_scale"):
         if key not in values:
             raise ConfigError(f"{path}: expected the key {key!r}, got none; add it")
-    missing = [key for key in _TIMING if key not in values]
-    if missing and len(missing) < len(_TIMING):
+    if "align_lexicon" in values and "word_boundary" in values:
+        raise ConfigError(f"{path}: expected word_boundary or align_lexicon, got both; leave one out")
+    timing = [key if key != "word_boundary" or "align_lexicon" not in values else "align_lexicon" for key in _TIMING]
+    missing = [key for key in timing if key not in values]
+    if missing and len(missing) < len(timing):
         raise ConfigError(
-            f"{path}: expected {', '.join(_TIMING)} together (word times need all), "
+            f"{path}: expected {', '.join(timing)} together (word times need all), "
             f"got no {' and no '.join(missing)}; add what is missing, or go without word times"
         )
     for key in _PATHS:
