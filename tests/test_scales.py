@@ -21,7 +21,7 @@ def decode_dir(tmp_path: Path) -> Path:
     )
     (decode / "lat.1.gz").write_bytes(b"")
     (model / "frame_subsampling_factor").write_text("3")
-    for name in ("final.mdl", "graph/words.txt", "graph/phones/word_boundary.int"):
+    for name in ("final.mdl", "graph/words.txt", "graph/phones/word_boundary.int", "graph/phones/align_lexicon.int"):
         (model / name).write_text("")
     return decode
 
@@ -35,6 +35,7 @@ def test_everything_is_found(decode_dir: Path) -> None:
         0.03,
         model / "graph" / "words.txt",
         model / "graph" / "phones" / "word_boundary.int",
+        model / "graph" / "phones" / "align_lexicon.int",
         model / "final.mdl",
         decode_dir / "scoring_kaldi" / "best_wer",
         model / "frame_subsampling_factor",
