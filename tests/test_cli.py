@@ -433,7 +433,8 @@ class TestPunctuate:
         Path("words").write_text("hello\n")
         done = run("punctuate", "words", "-")
         assert (
-            "--from: expected one of lattice, ctm, text, lines, jsonl for an input whose name does not tell, got none: "
+            "--from: expected one of lattice, ctm, text, lines, jsonl, vosk, kaldi-server, online2 for an input "
+            "whose name does not tell, got none: "
             "'words'; say what it is, e.g. --from text for lines '<utt-id> <word> …', --from lines for words alone"
             in done.err
         )
