@@ -16,6 +16,7 @@
 #include "lattice_writer.h"
 #include "lexicon_aligner.h"
 #include "linear_lattice.h"
+#include "mbr.h"
 #include "oracle.h"
 #include "paths.h"
 #include "phone_aligner.h"
@@ -252,6 +253,34 @@ void bind_lattice_alignment(py::module_& m) {
       py::arg("lattice"), py::arg("aligner"), py::arg("remove_epsilons"), py::arg("replace_words"));
 }
 
+py::list to_python(const std::vector<BinWord>& words) {
+  py::list out;
+  for (const BinWord& w : words) out.append(py::make_tuple(w.word, w.posterior, w.begin, w.end));
+  return out;
+}
+
+void bind_mbr(py::module_& m) {
+  py::class_<Sausage>(m, "Sausage")
+      .def_property_readonly("bins",
+                             [](const Sausage& sausage) {
+                               py::list bins;
+                               for (const Bin& bin : sausage.bins)
+                                 bins.append(py::make_tuple(bin.begin, bin.end, to_python(bin.words)));
+                               return bins;
+                             })
+      .def_property_readonly("one_best", [](const Sausage& sausage) { return to_python(sausage.one_best); })
+      .def_readonly("bayes_risk", &Sausage::bayes_risk)
+      .def_readonly("is_settled", &Sausage::is_settled);
+  m.def(
+      "decode_mbr",
+      [](const Lattice& lattice, const Scales& scales, bool decode_mbr_, bool print_silence,
+         const std::optional<std::vector<int32_t>>& words) {
+        return decode_mbr(lattice, scales, MbrOptions{decode_mbr_, print_silence}, words);
+      },
+      py::arg("lattice"), py::arg("scales"), py::arg("decode_mbr"), py::arg("print_silence"), py::arg("words"),
+      py::call_guard<py::gil_scoped_release>());
+}
+
 }  // namespace
 
 PYBIND11_MODULE(_core, m) {
@@ -266,4 +295,5 @@ PYBIND11_MODULE(_core, m) {
   bind_alignment(m);
   bind_lexicon_alignment(m);
   bind_lattice_alignment(m);
+  bind_mbr(m);
 }
