@@ -140,3 +140,22 @@ def align_lexicon(
 def align_phones(
     lattice: Lattice, aligner: PhoneAligner, remove_epsilons: bool, replace_words: bool
 ) -> tuple[Lattice, str]: ...
+class Sausage:
+    """What stands at each place of an utterance (csrc/mbr.h). Times are in frames."""
+
+    @property
+    def bins(self) -> list[tuple[float, float, list[tuple[int, float, float, float]]]]:
+        """Begin, end, and words with posterior, begin and end, likeliest first; word 0 is none."""
+
+    @property
+    def one_best(self) -> list[tuple[int, float, float, float]]:
+        """Word, confidence, begin, end."""
+
+    @property
+    def bayes_risk(self) -> float: ...
+    @property
+    def is_settled(self) -> bool: ...
+
+def decode_mbr(
+    lattice: Lattice, scales: Scales, decode_mbr: bool, print_silence: bool, words: list[int] | None
+) -> Sausage | None: ...

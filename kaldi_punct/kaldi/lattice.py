@@ -19,6 +19,7 @@ from kaldi_punct import _core
 from kaldi_punct._core import Lattice
 from kaldi_punct.errors import ConfigError, LatticeError, UtteranceError
 from kaldi_punct.kaldi.aligners import Aligner, LexiconAligner, WordAligner
+from kaldi_punct.kaldi.sausage import MbrOptions, Sausage, decode_mbr, to_sausage
 from kaldi_punct.types import Hypothesis, Word
 
 __all__ = ["Decoder", "Lattice", "LexiconAligner", "WordAligner", "parse", "read_archive", "read_value", "to_bytes"]
@@ -173,6 +174,33 @@ class Decoder:
     def best_path(self, lattice: Lattice, acoustic_scale: float | None = None, start_s: float = 0.0) -> Hypothesis:
         """The hypothesis of least total cost; arguments and errors as for ``nbest``."""
         return self.nbest(lattice, 1, acoustic_scale, start_s)[0]
+
+    def sausage(self, lattice: Lattice, options: MbrOptions | None = None, start_s: float = 0.0) -> Sausage:
+        """The words that may stand at each place, and the words chosen with their confidences.
+
+        As lattice-to-ctm-conf after lattice-align-words. The words have times where the aligner gives them.
+
+        Args:
+            lattice: as read.
+            options: how words are chosen; None: minimum Bayes risk decoding.
+            start_s: time of the lattice's first frame, seconds.
+
+        Raises:
+            UtteranceError: no path leads to the end.
+            LatticeError: a word-id is not in the words, the lattice is of another model, or is too large.
+        """
+        scales = _core.Scales(self.lm_scale, self.acoustic_scale, self.word_ins_penalty)
+        sausage = decode_mbr(lattice, scales, options or MbrOptions())
+        if not sausage.is_settled:
+            _LOG.warning("%s: minimum Bayes risk decoding did not settle", lattice.origin)
+        try:
+            return to_sausage(sausage, self.words, self.frame_shift_s, start_s)
+        except LatticeError as e:
+            raise LatticeError(f"{lattice.origin}: {e}") from e
+
+    def confident(self, lattice: Lattice, options: MbrOptions | None = None, start_s: float = 0.0) -> Hypothesis:
+        """The words chosen by ``sausage``, with times and confidences; they are of no single path, so have no costs."""
+        return Hypothesis(self.sausage(lattice, options, start_s).words)
 
     def _hypothesis(
         self, lattice: Lattice, path: _core.Path, all_paths_cost: float, start_s: float, known: dict[_Span, Word]
