@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
+from kaldi_punct.commands.confidences import choose_words
 from kaldi_punct.commands.sources import Entries, Tables
 from kaldi_punct.errors import ConfigError, FormatError, KaldiPunctError, LatticeError
 from kaldi_punct.types import Utterance
@@ -103,7 +104,9 @@ def read_lattices(source: str) -> Iterator[tuple[str, Lattice | LatticeError]]:
         raise broken
 
 
-def find_decoder(source: str, given: DecoderFiles, *, need_times: bool, lm_scale: float = 1.0) -> Decoder:
+def find_decoder(
+    source: str, given: DecoderFiles, *, need_times: bool, lm_scale: float = 1.0, is_aligned: bool = False
+) -> Decoder:
     """The decoder of an input's lattices: what is given, else what lies beside their decode directory.
 
     Args:
@@ -111,6 +114,7 @@ def find_decoder(source: str, given: DecoderFiles, *, need_times: bool, lm_scale
         given: by the user.
         need_times: word times must come out.
         lm_scale: multiplies graph costs.
+        is_aligned: the lattices are word-aligned already.
 
     Raises:
         ConfigError: something needed is neither given nor found; the text names the option.
@@ -121,7 +125,7 @@ def find_decoder(source: str, given: DecoderFiles, *, need_times: bool, lm_scale
     words = _required(files.words, "--words", "words.txt", place)
     acoustic_scale = _required(files.acoustic_scale, "--acoustic-scale", "1/LMWT, as of scoring_kaldi/best_wer", place)
     word_ins_penalty = 0.0 if files.word_ins_penalty is None else files.word_ins_penalty
-    if need_times:
+    if need_times and not is_aligned:
         _required(files.transition_model, "--transition-model", "final.mdl or trans.mdl", place)
         if files.align_lexicon is None:
             what = "phones/word_boundary.int (or --align-lexicon)"
@@ -130,9 +134,12 @@ def find_decoder(source: str, given: DecoderFiles, *, need_times: bool, lm_scale
         "lattices: words %s, acoustic scale %g, word insertion penalty %g", words, acoustic_scale, word_ins_penalty
     )
     phones = files.word_boundary if files.align_lexicon is None else files.align_lexicon
-    has_aligner = files.transition_model is not None and phones is not None
+    has_aligner = not is_aligned and files.transition_model is not None and phones is not None
     frame_shift_s = None
-    if has_aligner:
+    if is_aligned:
+        frame_shift_s = _required(files.frame_shift_s, "--frame-shift", "seconds of a lattice frame", place)
+        log.info("lattices: word-aligned as they are, frame shift %g s", frame_shift_s)
+    elif has_aligner:
         frame_shift_s = _required(files.frame_shift_s, "--frame-shift", "seconds of a lattice frame", place)
         log.info(
             "lattices: transition model %s, %s %s, frame shift %g s",
@@ -155,21 +162,22 @@ def find_decoder(source: str, given: DecoderFiles, *, need_times: bool, lm_scale
         acoustic_scale=acoustic_scale,
         lm_scale=lm_scale,
         word_ins_penalty=word_ins_penalty,
+        is_aligned=is_aligned,
     )
 
 
-def best_paths(source: str, decoder: Decoder, side: Tables) -> Entries:
-    """The best path of each lattice, its times on the recording's clock where ``segments`` tells it."""
+def hypotheses(source: str, decoder: Decoder, side: Tables, confidence: str = "none") -> Entries:
+    """The words of each lattice (its best path's, or as ``confidences.KINDS`` says), times on the recording's clock where ``segments`` tells it."""
     for utt_id, lattice in read_lattices(source):
         if isinstance(lattice, KaldiPunctError):
             yield utt_id, lattice
             continue
         try:
-            best = decoder.best_path(lattice, start_s=side.start_s(utt_id))
+            chosen = choose_words(decoder, lattice, confidence, start_s=side.start_s(utt_id))
         except KaldiPunctError as e:
             yield utt_id, e
             continue
-        yield utt_id, side.place(Utterance(utt_id, best.words))
+        yield utt_id, side.place(Utterance(utt_id, chosen.words))
 
 
 def _complete(source: str, given: DecoderFiles) -> tuple[DecoderFiles, str]:

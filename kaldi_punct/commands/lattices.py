@@ -8,12 +8,14 @@ from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
+from kaldi_punct.commands import confidences
 from kaldi_punct.commands.common import Tally, good, with_progress
 from kaldi_punct.commands.options import add_lattice_options, add_out, add_threads, add_verb, count
 
 if TYPE_CHECKING:
     from kaldi_punct.commands.options import Verbs
     from kaldi_punct.kaldi.lattice import Lattice
+    from kaldi_punct.kaldi.tables import CtmLine
     from kaldi_punct.types import Hypothesis
 
 _SOURCE_HELP = "rspecifier of lattices ('ark:gunzip -c dir/lat.*.gz |', scp:lat.scp), or a decode directory"
@@ -47,11 +49,15 @@ def add_verbs(verbs: Verbs) -> None:
     parser = add_verb(
         verbs,
         "ctm",
-        "Best paths of lattices with word times",
-        f"kaldi-punct ctm {_DEMO} -",
-        "Lines are '<utt-id> 1 <start-s> <duration-s> <word>', times from the start of the utterance.",
+        "Words of lattices with their times",
+        f"kaldi-punct ctm --mbr {_DEMO} -",
+        "Lines are '<utt-id> 1 <start-s> <duration-s> <word>', times from the start of the utterance: the best path; "
+        "with --mbr the words of least expected error, and their confidence in a sixth column. With --segments: "
+        "'<file> <channel> ...', times from the start of the recording.",
     )
     add_threads(parser)
+    confidences.add_mbr(parser)
+    confidences.add_recording_clock(parser)
     parser.add_argument(
         "--lm-scale", type=float, default=1.0, metavar="S", help="multiplies graph costs (default %(default)s)"
     )
@@ -91,15 +97,22 @@ def run_nbest(args: argparse.Namespace, tally: Tally) -> None:
 
 
 def run_ctm(args: argparse.Namespace, tally: Tally) -> None:
-    """Writes the CTM of best paths."""
+    """Writes the CTM of best paths, or of the words of least expected error."""
     from kaldi_punct.commands.decoding import DecoderFiles, find_decoder, read_lattices
     from kaldi_punct.commands.threads import map_entries
+    from kaldi_punct.kaldi.reco_ctm import to_recording
     from kaldi_punct.kaldi.tables import open_wxfilename
 
-    decoder = find_decoder(args.source, DecoderFiles.from_args(args), need_times=True, lm_scale=args.lm_scale)
+    kind = confidences.kind_of(args)
+    clock = confidences.read_clock(args)
+    decoder = find_decoder(
+        args.source, DecoderFiles.from_args(args), need_times=True, lm_scale=args.lm_scale, is_aligned=args.aligned
+    )
 
     def ctm(utt_id: str, lattice: Lattice) -> bytes:
-        return _ctm(utt_id, decoder.best_path(lattice))
+        chosen = confidences.choose_words(decoder, lattice, kind, print_silence=args.print_silence)
+        lines = _ctm_lines(utt_id, chosen)
+        return _text(lines if clock is None else to_recording(lines, clock))
 
     with open_wxfilename(args.out) as out:
         entries = with_progress(read_lattices(args.source), "utt")
@@ -114,15 +127,18 @@ def _write_hypothesis(files: dict[str, BinaryIO], key: str, hypothesis: Hypothes
     files["lm_cost"].write(f"{key} {hypothesis.graph_cost:.7g}\n".encode())
     files["ac_cost"].write(f"{key} {hypothesis.acoustic_cost:.7g}\n".encode())
     if "ctm" in files:
-        files["ctm"].write(_ctm(key, hypothesis))
+        files["ctm"].write(_text(_ctm_lines(key, hypothesis)))
 
 
-def _ctm(key: str, hypothesis: Hypothesis) -> bytes:
+def _ctm_lines(key: str, hypothesis: Hypothesis) -> list[CtmLine]:
     from kaldi_punct.kaldi.tables import CtmLine
 
-    lines = [
-        CtmLine(key, "1", w.start_s, w.duration_s, w.word)
+    return [
+        CtmLine(key, "1", w.start_s, w.duration_s, w.word, w.confidence)
         for w in hypothesis.words
         if w.start_s is not None and w.duration_s is not None
     ]
+
+
+def _text(lines: list[CtmLine]) -> bytes:
     return "".join(f"{line.rewritten(line.word)}\n" for line in lines).encode()

@@ -64,11 +64,19 @@ def add_lattice_options(parser: argparse.ArgumentParser, with_words: bool) -> No
         metavar="S",
         help="seconds between the lattice's frames: 0.01 for most GMMs, 0.03 for a chain model",
     )
-    group.add_argument(
+    scale = group.add_mutually_exclusive_group()
+    scale.add_argument(
         "--acoustic-scale",
         type=_positive,
         metavar="S",
         help="multiplies acoustic costs: 1/LMWT of the best WER, often 1/12 for a GMM and 0.1 for a chain model",
+    )
+    scale.add_argument(
+        "--inv-acoustic-scale",
+        dest="acoustic_scale",
+        type=_inverse,
+        metavar="LMWT",
+        help="the same as its inverse, the language model weight: 12 stands for 1/12",
     )
     group.add_argument(
         "--word-ins-penalty",
@@ -121,3 +129,7 @@ def _positive(text: str) -> float:
     if not 0.0 < value < float("inf"):
         raise argparse.ArgumentTypeError(f"expected a number above 0, got {text!r}")
     return value
+
+
+def _inverse(text: str) -> float:
+    return 1 / _positive(text)

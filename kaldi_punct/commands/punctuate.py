@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from kaldi_punct.commands import outputs, sources
 from kaldi_punct.commands.batching import Answered, punctuate_groups
 from kaldi_punct.commands.common import Tally, good, load_punctuator, with_progress
+from kaldi_punct.commands.confidences import add_confidence
 from kaldi_punct.commands.conversations import conversations, in_input_order
 from kaldi_punct.commands.options import add_device, add_lattice_options, add_out, add_verb
 from kaldi_punct.commands.sound import SoundTable
@@ -64,6 +65,7 @@ def add_input_options(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--wav-scp", metavar="F", help="sound of each recording (or utterance), for a model that hears")
     add_lattice_options(parser, with_words=True)
+    add_confidence(parser)
     parser.add_argument(
         "source",
         metavar="<in>",
@@ -103,7 +105,7 @@ def kind_of(args: argparse.Namespace) -> str:
 
 
 def open_items(args: argparse.Namespace, kind: str, side: Tables) -> sources.Entries:
-    """The input's utterances; lattices as their best paths."""
+    """The input's utterances; lattices as their best paths, or as --confidence says."""
     if kind != "lattice":
         given = [
             name
@@ -115,6 +117,7 @@ def open_items(args: argparse.Namespace, kind: str, side: Tables) -> sources.Ent
                 "frame_shift",
                 "acoustic_scale",
                 "word_ins_penalty",
+                "confidence",
             )
             if getattr(args, name) is not None
         ]
@@ -127,10 +130,10 @@ def open_items(args: argparse.Namespace, kind: str, side: Tables) -> sources.Ent
 
             return read_results(args.source, kind, side)
         return sources.read_items(args.source, kind, side)
-    from kaldi_punct.commands.decoding import DecoderFiles, best_paths, find_decoder
+    from kaldi_punct.commands.decoding import DecoderFiles, find_decoder, hypotheses
 
     decoder = find_decoder(args.source, DecoderFiles.from_args(args), need_times=args.to == "ctm")
-    return best_paths(args.source, decoder, side)
+    return hypotheses(args.source, decoder, side, args.confidence or "none")
 
 
 def write_answers(

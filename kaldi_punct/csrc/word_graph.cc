@@ -2,7 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
-#include <string>
+#include <sstream>
 
 #include "errors.h"
 
@@ -99,11 +99,15 @@ class GraphMaker {
 
   void add_link(int32_t from, uint32_t to, int32_t word, const Weight& weight) {
     const double loglike = loglike_of(weight, word != 0, scales_);
-    if (!std::isfinite(loglike))
-      throw LatticeError("expected costs that are finite once scaled, got graph cost " + std::to_string(weight.graph) +
-                             " and acoustic cost " + std::to_string(weight.acoustic) + "; is the scale right?",
-                         0);
+    if (!std::isfinite(loglike)) fail(weight);
     links_.push_back({node_[from], to, word, weight.n_tids, loglike});
+  }
+
+  [[noreturn]] static void fail(const Weight& weight) {
+    std::ostringstream text;
+    text << "expected costs that are finite once scaled, got graph cost " << weight.graph << " and acoustic cost "
+         << weight.acoustic << "; is the scale right?";
+    throw LatticeError(text.str(), 0);
   }
 
   void sort_links(WordGraph* graph) {

@@ -120,6 +120,7 @@ class Decoder:
         acoustic_scale: multiplies acoustic costs (1 / LMWT); 0.1 for most chain models.
         lm_scale: multiplies graph costs.
         word_ins_penalty: added to the graph cost of each word.
+        is_aligned: the lattices given are word-aligned already, so that ``sausage`` needs no aligner.
     """
 
     words: Mapping[int, str]
@@ -128,9 +129,10 @@ class Decoder:
     acoustic_scale: float
     lm_scale: float = 1.0
     word_ins_penalty: float = 0.0
+    is_aligned: bool = False
 
     def __post_init__(self) -> None:
-        if self.aligner is not None and self.frame_shift_s is None:
+        if (self.aligner is not None or self.is_aligned) and self.frame_shift_s is None:
             raise ConfigError("frame_shift_s: expected the length of a lattice frame (0.03 or 0.01 s) with word times")
         if self.frame_shift_s is not None and not 0 < self.frame_shift_s < 1:
             raise ConfigError(f"frame_shift_s: expected seconds between 0 and 1, got {self.frame_shift_s}")
@@ -190,17 +192,29 @@ class Decoder:
             LatticeError: a word-id is not in the words, the lattice is of another model, or is too large.
         """
         scales = _core.Scales(self.lm_scale, self.acoustic_scale, self.word_ins_penalty)
-        sausage = decode_mbr(lattice, scales, options or MbrOptions())
+        has_times = self.is_aligned or self.aligner is not None
+        sausage = decode_mbr(self._aligned(lattice), scales, options or MbrOptions())
         if not sausage.is_settled:
             _LOG.warning("%s: minimum Bayes risk decoding did not settle", lattice.origin)
         try:
-            return to_sausage(sausage, self.words, self.frame_shift_s, start_s)
+            return to_sausage(sausage, self.words, self.frame_shift_s if has_times else None, start_s)
         except LatticeError as e:
             raise LatticeError(f"{lattice.origin}: {e}") from e
 
     def confident(self, lattice: Lattice, options: MbrOptions | None = None, start_s: float = 0.0) -> Hypothesis:
         """The words chosen by ``sausage``, with times and confidences; they are of no single path, so have no costs."""
         return Hypothesis(self.sausage(lattice, options, start_s).words)
+
+    def _aligned(self, lattice: Lattice) -> Lattice:
+        if self.is_aligned or self.aligner is None:
+            return lattice
+        try:
+            aligned, problem = _core.align_words(lattice, self.aligner.core, 0, 0, 0.0)
+        except LatticeError as e:
+            raise LatticeError(f"{lattice.origin}: {e}") from e
+        if problem:
+            _LOG.info("%s: %s", lattice.origin, problem)
+        return aligned
 
     def _hypothesis(
         self, lattice: Lattice, path: _core.Path, all_paths_cost: float, start_s: float, known: dict[_Span, Word]

@@ -101,6 +101,7 @@ def load_decoder(
     frame_shift_s: float | None = None,
     lm_scale: float = 1.0,
     word_ins_penalty: float = 0.0,
+    is_aligned: bool = False,
 ) -> Decoder:
     """What turns lattices into words, from the decoder's files.
 
@@ -113,6 +114,7 @@ def load_decoder(
         frame_shift_s: seconds between frames of the lattices; needed for word times.
         lm_scale: multiplies graph costs.
         word_ins_penalty: added to the graph cost of each word.
+        is_aligned: the lattices are word-aligned already (lattice-align-words).
 
     Raises:
         ConfigError: a value is out of range, or word times are asked for with half of what they need.
@@ -131,7 +133,8 @@ def load_decoder(
     aligner = None
     if transition_model is not None and phones is not None:
         aligner = load_aligner(transition_model, word_boundary, align_lexicon)
-    return Decoder(read_symbols(words), aligner, frame_shift_s, acoustic_scale, lm_scale, word_ins_penalty)
+    symbols = read_symbols(words)
+    return Decoder(symbols, aligner, frame_shift_s, acoustic_scale, lm_scale, word_ins_penalty, is_aligned)
 
 
 def read_nbest(
