@@ -7,7 +7,7 @@ import logging
 import os
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("kaldi_punct")
 T = TypeVar("T")
+_ANY_SHIFT_S = 0.01
 _JOB = re.compile(r"^lat\.(\d+)(?:\.gz)?$")
 
 
@@ -105,7 +106,13 @@ def read_lattices(source: str) -> Iterator[tuple[str, Lattice | LatticeError]]:
 
 
 def find_decoder(
-    source: str, given: DecoderFiles, *, need_times: bool, lm_scale: float = 1.0, is_aligned: bool = False
+    source: str,
+    given: DecoderFiles,
+    *,
+    need_times: bool,
+    lm_scale: float = 1.0,
+    is_aligned: bool = False,
+    in_frames: bool = False,
 ) -> Decoder:
     """The decoder of an input's lattices: what is given, else what lies beside their decode directory.
 
@@ -115,6 +122,7 @@ def find_decoder(
         need_times: word times must come out.
         lm_scale: multiplies graph costs.
         is_aligned: the lattices are word-aligned already.
+        in_frames: times will be used in frames, so no frame shift is needed.
 
     Raises:
         ConfigError: something needed is neither given nor found; the text names the option.
@@ -122,6 +130,8 @@ def find_decoder(
     from kaldi_punct.kaldi import tables
 
     files, place = _complete(source, given)
+    if in_frames and files.frame_shift_s is None:
+        files = replace(files, frame_shift_s=_ANY_SHIFT_S)
     words = _required(files.words, "--words", "words.txt", place)
     acoustic_scale = _required(files.acoustic_scale, "--acoustic-scale", "1/LMWT, as of scoring_kaldi/best_wer", place)
     word_ins_penalty = 0.0 if files.word_ins_penalty is None else files.word_ins_penalty

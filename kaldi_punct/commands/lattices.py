@@ -55,9 +55,9 @@ def add_verbs(verbs: Verbs) -> None:
         "with --mbr the words of least expected error, and their confidence in a sixth column. With --segments: "
         "'<file> <channel> ...', times from the start of the recording.",
     )
-    add_threads(parser)
     confidences.add_mbr(parser)
     confidences.add_recording_clock(parser)
+    add_threads(parser)
     parser.add_argument(
         "--lm-scale", type=float, default=1.0, metavar="S", help="multiplies graph costs (default %(default)s)"
     )

@@ -191,15 +191,20 @@ class Decoder:
             UtteranceError: no path leads to the end.
             LatticeError: a word-id is not in the words, the lattice is of another model, or is too large.
         """
-        scales = _core.Scales(self.lm_scale, self.acoustic_scale, self.word_ins_penalty)
+        sausage = self.raw_sausage(lattice, options)
         has_times = self.is_aligned or self.aligner is not None
-        sausage = decode_mbr(self._aligned(lattice), scales, options or MbrOptions())
-        if not sausage.is_settled:
-            _LOG.warning("%s: minimum Bayes risk decoding did not settle", lattice.origin)
         try:
             return to_sausage(sausage, self.words, self.frame_shift_s if has_times else None, start_s)
         except LatticeError as e:
             raise LatticeError(f"{lattice.origin}: {e}") from e
+
+    def raw_sausage(self, lattice: Lattice, options: MbrOptions | None = None) -> _core.Sausage:
+        """The same in word-ids and frames; errors as for ``sausage``."""
+        scales = _core.Scales(self.lm_scale, self.acoustic_scale, self.word_ins_penalty)
+        sausage = decode_mbr(self._aligned(lattice), scales, options or MbrOptions())
+        if not sausage.is_settled:
+            _LOG.warning("%s: minimum Bayes risk decoding did not settle", lattice.origin)
+        return sausage
 
     def confident(self, lattice: Lattice, options: MbrOptions | None = None, start_s: float = 0.0) -> Hypothesis:
         """The words chosen by ``sausage``, with times and confidences; they are of no single path, so have no costs."""
