@@ -63,7 +63,9 @@ SPREAD = Toy(
     {4: END},
 )
 # "a" 0.6, "a harbour" 0.4
-SHORT = Toy(3, (Arc(0, 1, 1, 0.0, 0.0, (1,)), Arc(1, 2, 2, cost(0.4), 0.0, (1, 1))), {1: (cost(0.6), 0.0, (1, 1)), 2: END})
+SHORT = Toy(
+    3, (Arc(0, 1, 1, 0.0, 0.0, (1,)), Arc(1, 2, 2, cost(0.4), 0.0, (1, 1))), {1: (cost(0.6), 0.0, (1, 1)), 2: END}
+)
 
 
 def test_posteriors_are_shares_of_the_paths() -> None:
@@ -234,7 +236,10 @@ def test_costs_that_are_no_numbers() -> None:
     with pytest.raises(LatticeError, match="cost"):
         decode(Toy(2, (Arc(0, 1, 1, math.nan, 0.0),), {1: END}))
     huge = Toy(2, (Arc(0, 1, 1, 1e300, 0.0), Arc(0, 1, 2, 0.0, 0.0)), {1: END})
-    with pytest.raises(LatticeError, match=r"toy.*: expected costs that are finite once scaled, got graph cost 1e\+300 and acoustic cost 0; is"):
+    with pytest.raises(
+        LatticeError,
+        match=r"toy.*: expected costs that are finite once scaled, got graph cost 1e\+300 and acoustic cost 0; is",
+    ):
         decode_mbr(parse(make.binary(huge, double=True), "toy"), PLAIN, MBR)
 
 

@@ -62,7 +62,8 @@ def kind_of(args: argparse.Namespace) -> str:
     for option in ("print_silence", "aligned"):
         if kind == "none" and getattr(args, option):
             raise ConfigError(
-                f"--{option.replace('_', '-')}: expected --mbr or --confidence with it, got none; add one, or leave it out"
+                f"--{option.replace('_', '-')}: expected --mbr or --confidence with it, got none; "
+                "add one, or leave this out"
             )
     return kind
 

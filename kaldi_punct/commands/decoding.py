@@ -177,7 +177,7 @@ def find_decoder(
 
 
 def hypotheses(source: str, decoder: Decoder, side: Tables, confidence: str = "none") -> Entries:
-    """The words of each lattice (its best path's, or as ``confidences.KINDS`` says), times on the recording's clock where ``segments`` tells it."""
+    """The words of each lattice, chosen as ``confidences.KINDS`` says; on the recording's clock if ``segments`` has it."""
     for utt_id, lattice in read_lattices(source):
         if isinstance(lattice, KaldiPunctError):
             yield utt_id, lattice

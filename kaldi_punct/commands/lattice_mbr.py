@@ -26,8 +26,8 @@ def add_tools(tools: Tools) -> None:
         "mbr",
         "Words of least expected error, and what else may stand at their places",
         "kaldi-punct lattice mbr --acoustic-scale 0.1 egs/mini/decode egs/mini/lang/words.txt exp/mbr",
-        "Writes the tables <out-dir>/words, words.int (word-ids), bayes_risk (expected errors), sausage_stats (for each "
-        "place '[ word-id posterior ... ]', likeliest first, 0: none) and times ('begin end ;' of each place, in "
+        "Writes the tables <out-dir>/words, words.int (word-ids), bayes_risk (expected errors), sausage_stats (for "
+        "each place '[ word-id posterior ... ]', likeliest first, 0: none) and times ('begin end ;' of each place, in "
         "frames). Lattices are word-aligned first where the transition model and the word boundaries are given or "
         "found; else times mean nothing.",
     )

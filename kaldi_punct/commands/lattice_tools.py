@@ -58,9 +58,9 @@ def add_verbs(verbs: Verbs) -> None:
     )
     tools = parser.add_subparsers(dest="tool", metavar="<tool>", required=True, help="the tool; each has a --help")
     # Here, not above: the tools' modules use this one.
-    from kaldi_punct.commands import lattice_aligning, lattice_copying, lattice_measures, lattice_paths
+    from kaldi_punct.commands import lattice_aligning, lattice_copying, lattice_mbr, lattice_measures, lattice_paths
 
-    for module in (lattice_copying, lattice_paths, lattice_measures, lattice_aligning):
+    for module in (lattice_copying, lattice_paths, lattice_measures, lattice_aligning, lattice_mbr):
         module.add_tools(tools)
 
 

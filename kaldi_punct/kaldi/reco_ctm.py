@@ -1,4 +1,4 @@
-"""CTMs on the clock of the recording: what utils/convert_ctm.pl does with ``segments`` and ``reco2file_and_channel``."""
+"""CTMs on the recording's clock, as utils/convert_ctm.pl makes them of ``segments`` and ``reco2file_and_channel``."""
 
 from __future__ import annotations
 
