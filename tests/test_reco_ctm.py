@@ -31,7 +31,8 @@ def test_file_channel_and_time_of_the_recording() -> None:
 
 
 def test_times_have_two_decimals_before_they_move() -> None:
-    assert text(to_recording([CtmLine("u1", "1", 0.8349, 0.1049, "a")], CLOCK)) == ["file B 10.83 0.10 a"]
+    late = RecordingClock({"u2": Segment("u2", "r1", 3.004, None)}, {"r1": ("file", "B")})
+    assert text(to_recording([CtmLine("u2", "1", 0.8349, 0.1049, "a")], late)) == ["file B 3.83 0.10 a"]
 
 
 def test_lines_of_a_file_move_too() -> None:

@@ -177,7 +177,7 @@ def find_decoder(
 
 
 def hypotheses(source: str, decoder: Decoder, side: Tables, confidence: str = "none") -> Entries:
-    """The words of each lattice, chosen as ``confidences.KINDS`` says; on the recording's clock if ``segments`` has it."""
+    """The words of each lattice, chosen as ``confidences.KINDS`` says, on the recording's clock if that is known."""
     for utt_id, lattice in read_lattices(source):
         if isinstance(lattice, KaldiPunctError):
             yield utt_id, lattice

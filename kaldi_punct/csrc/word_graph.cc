@@ -22,8 +22,8 @@ struct Link {
 // Rounded as in Kaldi, which holds costs as floats: where two alignments are equally good up to rounding, the same one
 // should win.
 double loglike_of(const Weight& weight, bool has_word, const Scales& scales) {
-  const float graph =
-      static_cast<float>(scales.lm * static_cast<float>(weight.graph + (has_word ? scales.word_ins_penalty : 0)));
+  const float graph_cost = static_cast<float>(weight.graph + (has_word ? scales.word_ins_penalty : 0));
+  const float graph = static_cast<float>(scales.lm * graph_cost);
   const float acoustic = static_cast<float>(static_cast<float>(scales.acoustic) * weight.acoustic);
   return -static_cast<double>(graph + acoustic);
 }
