@@ -140,6 +140,7 @@ def align_lexicon(
 def align_phones(
     lattice: Lattice, aligner: PhoneAligner, remove_epsilons: bool, replace_words: bool
 ) -> tuple[Lattice, str]: ...
+
 class Sausage:
     """What stands at each place of an utterance (csrc/mbr.h). Times are in frames."""
 

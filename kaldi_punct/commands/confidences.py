@@ -75,7 +75,7 @@ def read_clock(args: argparse.Namespace) -> RecordingClock | None:
         ConfigError: channels of recordings without the recordings.
         FormatError: a table that cannot be read.
     """
-    from kaldi_punct.commands.sources import by_key
+    from kaldi_punct.kaldi.tables import by_key
     from kaldi_punct.kaldi import tables
     from kaldi_punct.kaldi.reco_ctm import RecordingClock
 
