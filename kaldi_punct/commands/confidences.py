@@ -75,9 +75,9 @@ def read_clock(args: argparse.Namespace) -> RecordingClock | None:
         ConfigError: channels of recordings without the recordings.
         FormatError: a table that cannot be read.
     """
-    from kaldi_punct.kaldi.tables import by_key
     from kaldi_punct.kaldi import tables
     from kaldi_punct.kaldi.reco_ctm import RecordingClock
+    from kaldi_punct.kaldi.tables import by_key
 
     segments, channels = args.segments, args.reco2file_and_channel
     if segments is None:
