@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import subprocess
 from collections.abc import Callable
@@ -57,7 +58,7 @@ def test_nbest_of_k2_is_the_core_s(
         check_costs(hyps[0], of_core[0], this)
         assert len({as_text(h) for h in hyps}) == len(hyps) <= 10
         totals = [total(h.graph_cost or 0, h.acoustic_cost or 0, this) for h in hyps]
-        assert all(a <= b + TIE * abs(b) for a, b in zip(totals, totals[1:], strict=False))
+        assert all(a <= b + TIE * abs(b) for a, b in itertools.pairwise(totals))
         by_words = {as_text(h): h for h in reversed(of_core)}
         for hyp in hyps:
             if as_text(hyp) in by_words:
