@@ -216,3 +216,41 @@ def test_a_lexicon_beside_the_lattices_is_found(capfd: pytest.CaptureFixture[str
     _, same, err = run(capfd, "ctm", *options, "exp/decode", "words.txt", "-")
     assert "word boundary exp/graph/phones/word_boundary.int" in err
     assert same == lines
+
+
+def test_print_silence(capfd: pytest.CaptureFixture[str]) -> None:
+    for how in (("--word-boundary", "word_boundary.int"), ("--align-lexicon", "align_lexicon.int")):
+        assert run(capfd, *ctm(*how, "--print-silence"))[1] == [
+            "call-1 1 0.00 0.12 <eps>",
+            "call-1 1 0.12 0.09 a",
+            "call-1 1 0.21 0.21 harbour",
+            "call-1 1 0.42 0.09 <eps>",
+            "call-2 1 0.00 0.06 <eps>",
+            "call-2 1 0.06 0.21 light",
+            "call-2 1 0.27 0.06 <eps>",
+        ]
+
+
+def test_confidences_by_lexicon(capfd: pytest.CaptureFixture[str]) -> None:
+    """Minimum Bayes risk decoding takes either aligner."""
+    by_lexicon = run(capfd, *ctm("--align-lexicon", "align_lexicon.int", "--mbr"))[1]
+    assert by_lexicon == run(capfd, *ctm("--word-boundary", "word_boundary.int", "--mbr"))[1]
+    assert [line.split()[4:] for line in by_lexicon] == [["a", "1.00"], ["harbour", "1.00"], ["light", "1.00"]]
+
+
+def test_phone_ctm(capfd: pytest.CaptureFixture[str]) -> None:
+    Path("phones.txt").write_text("<eps> 0\nSIL 1\nL_B 2\nT_E 3\nR_I 4\nAH_S 5\n")
+    call = ctm("--word-boundary", "word_boundary.int", "--phones", "phones.txt")
+    assert run(capfd, *call)[1][-4:] == [
+        "call-2 1 0.00 0.06 SIL",
+        "call-2 1 0.06 0.09 L_B",
+        "call-2 1 0.15 0.12 T_E",
+        "call-2 1 0.27 0.06 SIL",
+    ]
+    Path("phones.txt").write_text("<eps> 0\nSIL 1\n")
+    status, _, err = run(capfd, *call)
+    assert status == 1
+    assert "expected numbers of the phones table, got 5; give the phones.txt of the graph that made the lattice" in err
+    status, _, err = run(capfd, *call[:1], "--print-silence", *call[1:])
+    assert status == 1
+    assert "--print-silence: expected it without --phones, got both; silences are phones, leave it out" in err

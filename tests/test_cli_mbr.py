@@ -95,7 +95,7 @@ def test_the_recordings_clock(files: Path, caplog: pytest.LogCaptureFixture) -> 
     ("options", "message"),
     [
         (["--mbr", "--confidence", "map"], "--mbr: expected it alone or with --confidence mbr, got --confidence map"),
-        (["--print-silence"], "--print-silence: expected --mbr or --confidence with it, got none; add one, or leave"),
+        (["--mbr", "--phones", "phones.txt"], "--phones: expected it without --mbr and --confidence, got both; "),
         (["--aligned"], "--aligned: expected --mbr or --confidence with it, got none; add one, or leave this out"),
         (
             ["--reco2file-and-channel", "reco2file_and_channel"],

@@ -13,13 +13,15 @@ from kaldi_punct.kaldi.aligned import (
     align_lexicon,
     align_phones,
     align_words,
+    best_phones,
     best_raw_path,
+    best_segments,
     check_same_paths,
     prons,
     to_timed_words,
 )
 from kaldi_punct.kaldi.aligners import LexiconAligner, PhoneAligner, WordAligner
-from kaldi_punct.kaldi.lattice import Lattice, parse
+from kaldi_punct.kaldi.lattice import Decoder, Lattice, parse
 
 ALIGNER = WordAligner(make.transition_model_binary(), make.WORD_BOUNDARY)
 P = make.phones
@@ -340,3 +342,19 @@ def test_timed_words() -> None:
         LatticeError, match=r"u1: byte 0: expected numbers of the phones table, got 7; give the phones\.txt"
     ):
         to_timed_words(toy(make.LINE), [(7, 0, 2)], make.WORDS, 0.03, "phones")
+
+
+def test_a_decoder_without_times_has_no_segments() -> None:
+    bare = Decoder(make.WORDS, None, None, 0.1)
+    with pytest.raises(ConfigError, match="aligner: expected a decoder that gives word times, got one without"):
+        best_segments(bare, toy(make.LINE))
+    timed = Decoder(make.WORDS, ALIGNER, 0.03, 0.1)
+    assert [w.start_s for w in best_segments(timed, toy(make.LINE), start_s=60.0).words] == [60.0, 60.06, 60.27]
+    with pytest.raises(LatticeError, match="u1: byte 0: expected transition-ids from 1 to 10, got 11"):
+        best_phones(timed, toy(line((1,), (2, 11))), {})
+
+
+def test_what_is_odd_about_a_path_is_logged(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("INFO")
+    best_segments(Decoder(make.WORDS, ALIGNER, 0.03, 0.1), toy(line((3, 2), P(*WORD))))
+    assert "u1: byte 0: words without frames at the end" in caplog.text

@@ -9,9 +9,19 @@ from acceptor import difference
 from test_lattice_golden import FORMS, SETS, decoder, lattices, read, read_ctm, read_words
 
 from kaldi_punct import _core
-from kaldi_punct.kaldi.aligned import align_lexicon, align_phones, align_words, best_raw_path, check_same_paths, prons
+from kaldi_punct.kaldi.aligned import (
+    align_lexicon,
+    align_phones,
+    align_words,
+    best_phones,
+    best_raw_path,
+    best_segments,
+    check_same_paths,
+    prons,
+)
 from kaldi_punct.kaldi.lattice import Decoder, LexiconAligner, WordAligner
 from kaldi_punct.kaldi.lattice_tables import load_phone_aligner
+from kaldi_punct.types import Hypothesis
 
 pytestmark = pytest.mark.shared
 
@@ -26,6 +36,13 @@ def lexicon_aligner(shared: Path, name: str) -> LexiconAligner:
 
 def scales_of(name: str) -> _core.Scales:
     return _core.Scales(1.0, SETS[name].acoustic_scale, 0.0)
+
+
+def check(ours: Hypothesis, golden: list[tuple[str, float, float]], frame_shift_s: float) -> None:
+    assert [w.word for w in ours.words] == [word for word, _, _ in golden]
+    for word, (_, start_s, duration_s) in zip(ours.words, golden, strict=True):
+        assert word.start_s == pytest.approx(start_s, abs=frame_shift_s / 2)
+        assert word.duration_s == pytest.approx(duration_s, abs=frame_shift_s / 2)
 
 
 @pytest.mark.parametrize("form", FORMS)
@@ -71,26 +88,25 @@ def test_best_path_times_by_lexicon(shared: Path, name: str) -> None:
     )
     golden = read_ctm(shared / "golden" / name / "1best.lexicon.ctm")
     for key, lattice in lattices(shared / "golden" / name / "lat.ark"):
-        ours = by_lexicon.best_path(lattice).words
-        assert [w.word for w in ours] == [word for word, _, _ in golden[key]]
-        for word, (_, start_s, duration_s) in zip(ours, golden[key], strict=True):
-            assert word.start_s == pytest.approx(start_s, abs=SETS[name].frame_shift_s / 2)
-            assert word.duration_s == pytest.approx(duration_s, abs=SETS[name].frame_shift_s / 2)
+        check(by_lexicon.best_path(lattice), golden[key], SETS[name].frame_shift_s)
 
 
 @pytest.mark.parametrize("name", WITH_PHONES)
 def test_phones_of_the_best_path(shared: Path, name: str) -> None:
-    folder, shift = shared / "golden" / name, SETS[name].frame_shift_s
-    phones = load_phone_aligner(folder / "trans.mdl")
+    folder, this = shared / "golden" / name, decoder(shared, name)
     golden = read_ctm(folder / "1best.phones.ctm")
     rows = (line.split() for line in (shared / "golden/lang/phones.txt").read_text().splitlines())
     symbols = {int(number): phone for phone, number in rows}
     for key, lattice in lattices(folder / "lat.ark"):
-        segments = phones.align(best_raw_path(lattice, scales_of(name))).segments
-        assert [symbols[phone] for phone, _, _ in segments] == [phone for phone, _, _ in golden[key]]
-        for (_, first, n_frames), (_, start_s, duration_s) in zip(segments, golden[key], strict=True):
-            assert first * shift == pytest.approx(start_s, abs=shift / 2)
-            assert n_frames * shift == pytest.approx(duration_s, abs=shift / 2)
+        check(best_phones(this, lattice, symbols), golden[key], SETS[name].frame_shift_s)
+
+
+@pytest.mark.parametrize("name", SETS)
+def test_words_and_silences_of_the_best_path(shared: Path, name: str) -> None:
+    folder, this = shared / "golden" / name, decoder(shared, name)
+    golden = read_ctm(folder / "1best.withsil.ctm")
+    for key, lattice in lattices(folder / "lat.ark"):
+        check(best_segments(this, lattice), golden[key], SETS[name].frame_shift_s)
 
 
 @pytest.mark.parametrize("name", WITH_PHONES)

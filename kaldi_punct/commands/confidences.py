@@ -29,11 +29,6 @@ def add_mbr(parser: argparse.ArgumentParser) -> None:
     add_confidence(parser)
     parser.add_argument("--mbr", action="store_true", help="the same as --confidence mbr")
     parser.add_argument(
-        "--print-silence",
-        action="store_true",
-        help="with confidences: also places where no word is likeliest, as <eps>",
-    )
-    parser.add_argument(
         "--aligned",
         action="store_true",
         help="with confidences: the lattices are word-aligned already (lattice-align-words), no model is needed",
@@ -59,12 +54,8 @@ def kind_of(args: argparse.Namespace) -> str:
     if args.mbr and args.confidence not in (None, "mbr"):
         raise ConfigError(f"--mbr: expected it alone or with --confidence mbr, got --confidence {args.confidence}")
     kind = "mbr" if args.mbr else args.confidence or "none"
-    for option in ("print_silence", "aligned"):
-        if kind == "none" and getattr(args, option):
-            raise ConfigError(
-                f"--{option.replace('_', '-')}: expected --mbr or --confidence with it, got none; "
-                "add one, or leave this out"
-            )
+    if kind == "none" and args.aligned:
+        raise ConfigError("--aligned: expected --mbr or --confidence with it, got none; add one, or leave this out")
     return kind
 
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, BinaryIO
 from kaldi_punct.commands import confidences
 from kaldi_punct.commands.common import Tally, good, with_progress
 from kaldi_punct.commands.options import add_lattice_options, add_out, add_threads, add_verb, count
+from kaldi_punct.commands.path_ctm import add_path_options, word_chooser
 
 if TYPE_CHECKING:
     from kaldi_punct.commands.options import Verbs
@@ -57,6 +58,7 @@ def add_verbs(verbs: Verbs) -> None:
     )
     confidences.add_mbr(parser)
     confidences.add_recording_clock(parser)
+    add_path_options(parser)
     add_threads(parser)
     parser.add_argument(
         "--lm-scale", type=float, default=1.0, metavar="S", help="multiplies graph costs (default %(default)s)"
@@ -103,15 +105,15 @@ def run_ctm(args: argparse.Namespace, tally: Tally) -> None:
     from kaldi_punct.kaldi.reco_ctm import to_recording
     from kaldi_punct.kaldi.tables import open_wxfilename
 
-    kind = confidences.kind_of(args)
     clock = confidences.read_clock(args)
     decoder = find_decoder(
         args.source, DecoderFiles.from_args(args), need_times=True, lm_scale=args.lm_scale, is_aligned=args.aligned
     )
 
+    choose = word_chooser(args, decoder)
+
     def ctm(utt_id: str, lattice: Lattice) -> bytes:
-        chosen = confidences.choose_words(decoder, lattice, kind, print_silence=args.print_silence)
-        lines = _ctm_lines(utt_id, chosen)
+        lines = _ctm_lines(utt_id, choose(lattice))
         return _text(lines if clock is None else to_recording(lines, clock))
 
     with open_wxfilename(args.out) as out:

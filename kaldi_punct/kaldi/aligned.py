@@ -8,16 +8,19 @@ Nothing here opens a file, as in ``kaldi.lattice``.
 
 from __future__ import annotations
 
+import logging
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 from kaldi_punct import _core
 from kaldi_punct._core import Lattice
 from kaldi_punct.errors import ConfigError, LatticeError, UtteranceError
 from kaldi_punct.kaldi.aligners import Aligner, LexiconAligner, PhoneAligner, WordAligner
-from kaldi_punct.types import Word
+from kaldi_punct.kaldi.lattice import Decoder
+from kaldi_punct.types import Hypothesis, Word
 
+_LOG = logging.getLogger(__name__)
 _MAX_LABEL = 2**31 - 1
 _SUM_TOLERANCE = 1e-4
 
@@ -186,12 +189,75 @@ def prons(lattice: Lattice, path: _core.Path, aligner: Aligner, phones: PhoneAli
     return tuple(out)
 
 
+def best_segments(decoder: Decoder, lattice: Lattice, start_s: float = 0.0) -> Hypothesis:
+    """The best path's words and silences with times (lattice-1best | lattice-align-words | nbest-to-ctm).
+
+    Silences, and what a forced end leaves without a word, stand as what ``words`` has for 0, ``<eps>``.
+
+    Args:
+        decoder: with an aligner.
+        lattice: as read.
+        start_s: time of the lattice's first frame, seconds.
+
+    Raises:
+        UtteranceError: no path leads to the end.
+        LatticeError: a word-id is not in the words, or the lattice is of another model.
+        ConfigError: the decoder has no aligner.
+    """
+    aligner, _ = _timing(decoder)
+    return _timed(decoder, lattice, aligner.align, decoder.words, "words", start_s)
+
+
+def best_phones(decoder: Decoder, lattice: Lattice, symbols: Mapping[int, str], start_s: float = 0.0) -> Hypothesis:
+    """The best path's phones with times, silences too (… | lattice-align-phones | lattice-to-phone-lattice | …).
+
+    Args:
+        decoder: with an aligner; its transition model tells the phones.
+        lattice: as read.
+        symbols: phones by number (phones.txt).
+        start_s: time of the lattice's first frame, seconds.
+
+    Raises:
+        UtteranceError, LatticeError, ConfigError: as for ``best_segments``; a phone may be missing among the symbols.
+    """
+    aligner, _ = _timing(decoder)
+    return _timed(decoder, lattice, aligner.phones.align, symbols, "phones", start_s)
+
+
+def _timing(decoder: Decoder) -> tuple[Aligner, float]:
+    if decoder.aligner is None or decoder.frame_shift_s is None:
+        raise ConfigError("aligner: expected a decoder that gives word times, got one without; give it a model")
+    return decoder.aligner, decoder.frame_shift_s
+
+
+def _timed(
+    decoder: Decoder,
+    lattice: Lattice,
+    align: Callable[[_core.Path], _core.Alignment],
+    symbols: Mapping[int, str],
+    table: str,
+    start_s: float,
+) -> Hypothesis:
+    scales = _core.Scales(decoder.lm_scale, decoder.acoustic_scale, decoder.word_ins_penalty)
+    path = best_raw_path(lattice, scales)
+    try:
+        alignment = align(path)
+    except LatticeError as e:
+        raise LatticeError(f"{lattice.origin}: {e}") from e
+    if alignment.problem:
+        _LOG.info("%s: %s", lattice.origin, alignment.problem)
+    _, shift_s = _timing(decoder)
+    words = to_timed_words(lattice, alignment.segments, symbols, shift_s, table, start_s)
+    return Hypothesis(words, path.graph_cost, path.acoustic_cost)
+
+
 def to_timed_words(
     lattice: Lattice,
     segments: Iterable[tuple[int, int, int]],
     symbols: Mapping[int, str],
     frame_shift_s: float,
     table: str = "words",
+    start_s: float = 0.0,
 ) -> tuple[Word, ...]:
     """Segments of an alignment as words (silence: what the table has for 0, ``<eps>``) with times.
 
@@ -201,6 +267,7 @@ def to_timed_words(
         symbols: the words (or phones) by number.
         frame_shift_s: seconds of a frame.
         table: of the symbols, for error texts.
+        start_s: time of the first frame, seconds.
 
     Raises:
         LatticeError: a number that the table does not have.
@@ -212,7 +279,7 @@ def to_timed_words(
                 f"{lattice.origin}: expected numbers of the {table} table, got {number}; give the {table}.txt of the "
                 "graph that made the lattice"
             )
-        out.append(Word(symbols[number], first * frame_shift_s, n_frames * frame_shift_s))
+        out.append(Word(symbols[number], start_s + first * frame_shift_s, n_frames * frame_shift_s))
     return tuple(out)
 
 

@@ -12,6 +12,39 @@ from kaldi_punct.errors import LatticeError
 __all__ = ["Aligner", "LexiconAligner", "PhoneAligner", "WordAligner"]
 
 
+class PhoneAligner:
+    """Finds the frames of each phone of a path, as lattice-align-phones does.
+
+    Args:
+        transition_model: as of ``WordAligner``, or one that was read already.
+        model_name: the model's name in error texts.
+        reorder: as of ``WordAligner``.
+
+    Raises:
+        FormatError: it is no transition model.
+    """
+
+    def __init__(
+        self,
+        transition_model: bytes | _core.TransitionModel,
+        model_name: str = "transition model",
+        *,
+        reorder: bool = True,
+    ) -> None:
+        if isinstance(transition_model, bytes):
+            transition_model = _core.TransitionModel(transition_model, model_name)
+        self.model = transition_model
+        self.core = _core.PhoneAligner(self.model, reorder)
+
+    def align(self, path: _core.Path) -> _core.Alignment:
+        """The path's frames cut into phones, end to end; the segments' words are phone-ids.
+
+        Raises:
+            LatticeError: the path has transition-ids that the model does not know.
+        """
+        return self.core.align(path)
+
+
 class WordAligner:
     """Finds the frames of each word of a path, as lattice-align-words does.
 
@@ -38,6 +71,7 @@ class WordAligner:
         self.model = _core.TransitionModel(transition_model, model_name)
         boundary = _core.WordBoundary(word_boundary, boundary_name)
         self.core = _core.WordAligner(self.model, boundary, reorder)
+        self.phones = PhoneAligner(self.model, reorder=reorder)
 
     def align(self, path: _core.Path) -> _core.Alignment:
         """The path's frames cut into words and silences, end to end.
@@ -82,6 +116,7 @@ class LexiconAligner:
     ) -> None:
         self.model = _core.TransitionModel(transition_model, model_name)
         self.core = _core.LexiconAligner(self.model, _core.Lexicon(align_lexicon, lexicon_name), reorder)
+        self.phones = PhoneAligner(self.model, reorder=reorder)
 
     def align(self, path: _core.Path) -> _core.Alignment:
         """As ``WordAligner.align``; words are the path's own, whatever the lexicon puts in their place.
@@ -102,28 +137,3 @@ class LexiconAligner:
 
 
 Aligner = WordAligner | LexiconAligner
-
-
-class PhoneAligner:
-    """Finds the frames of each phone of a path, as lattice-align-phones does.
-
-    Args:
-        transition_model: as of ``WordAligner``.
-        model_name: the model's name in error texts.
-        reorder: as of ``WordAligner``.
-
-    Raises:
-        FormatError: it is no transition model.
-    """
-
-    def __init__(self, transition_model: bytes, model_name: str = "transition model", *, reorder: bool = True) -> None:
-        self.model = _core.TransitionModel(transition_model, model_name)
-        self.core = _core.PhoneAligner(self.model, reorder)
-
-    def align(self, path: _core.Path) -> _core.Alignment:
-        """The path's frames cut into phones, end to end; the segments' words are phone-ids.
-
-        Raises:
-            LatticeError: the path has transition-ids that the model does not know.
-        """
-        return self.core.align(path)

@@ -213,10 +213,7 @@ class Decoder:
     def _aligned(self, lattice: Lattice) -> Lattice:
         if self.is_aligned or self.aligner is None:
             return lattice
-        try:
-            aligned, problem = _core.align_words(lattice, self.aligner.core, 0, 0, 0.0)
-        except LatticeError as e:
-            raise LatticeError(f"{lattice.origin}: {e}") from e
+        aligned, problem = self.aligner.align_lattice(lattice)
         if problem:
             _LOG.info("%s: %s", lattice.origin, problem)
         return aligned
