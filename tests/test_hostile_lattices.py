@@ -13,7 +13,9 @@ from lattice_maker import INF, Arc, Toy
 
 from kaldi_punct import _core
 from kaldi_punct.errors import FormatError, LatticeError, UtteranceError
+from kaldi_punct.kaldi import lattice_ops, posteriors
 from kaldi_punct.kaldi.lattice import Decoder, Lattice, WordAligner, parse, to_bytes
+from kaldi_punct.kaldi.oracle import oracle
 
 ALIGNER = WordAligner(make.transition_model_binary(), make.WORD_BOUNDARY)
 DECODER = Decoder(make.WORDS, ALIGNER, frame_shift_s=0.03, acoustic_scale=0.1)
@@ -21,7 +23,7 @@ SCALES = _core.Scales(1.0, 0.1, 0.0)
 ONE = {1: (0.0, 0.0, ())}
 
 Function = Callable[[Lattice], object]
-# Every public function of a lattice; those of `Decoder` raise UtteranceError where no path leads to the end.
+# Every public function of a lattice; those not in EMPTY raise UtteranceError where no path leads to the end.
 FUNCTIONS: dict[str, Function] = {
     "n_frames": lambda lattice: lattice.n_frames,
     "best_paths": lambda lattice: _core.best_paths(lattice, 5, SCALES),
@@ -33,7 +35,23 @@ FUNCTIONS: dict[str, Function] = {
         for binary in (True, False)
         for compact in (True, False)
     ],
+    "rescale": lambda lattice: lattice_ops.rescale(lattice, lm_scale=0.5, word_ins_penalty=1.0).n_frames,
+    "to_compact": lambda lattice: lattice_ops.to_compact(lattice).n_frames,
+    "to_state_level": lambda lattice: lattice_ops.to_state_level(lattice).n_frames,
+    "connect": lambda lattice: lattice_ops.connect(lattice).n_frames,
+    "depth": posteriors.depth,
+    "depth_per_frame": posteriors.depth_per_frame,
+    "prune": lambda lattice: lattice_ops.prune(lattice, 4.0, acoustic_scale=0.1).n_frames,
+    "nbest as lattices": lambda lattice: [x.n_frames for x in lattice_ops.nbest(lattice, 5, acoustic_scale=0.1)],
+    "arc_posteriors": lambda lattice: posteriors.arc_posteriors(lattice, acoustic_scale=0.1),
+    "sentence_confidence": lambda lattice: posteriors.sentence_confidence(lattice, acoustic_scale=0.1),
+    "oracle": lambda lattice: oracle(lattice, [1, 2]),
 }
+# What a lattice without a path gives.
+EMPTY: dict[str, object] = {
+    "n_frames": 0, "best_paths": [], "total_cost_of_all": INF, "to_bytes": [0] * 4, "rescale": 0, "to_compact": 0,
+    "to_state_level": 0, "connect": 0,
+}  # fmt: skip
 
 
 def arc(begin: int = 0, end: int = 1, word: int = 1, graph: float = 1.0, acoustic: float = 2.0, n: int = 3) -> Arc:
@@ -106,14 +124,10 @@ PATHLESS = {
 @pytest.mark.parametrize("function", FUNCTIONS)
 def test_without_a_path(name: str, function: str) -> None:
     lattice = parse(PATHLESS[name], "req")
-    empty: dict[str, object] = {
-        "n_frames": 0,
-        "best_paths": [],
-        "total_cost_of_all": INF,
-        "to_bytes": [0] * 4,
-    }
-    if function in empty:
-        assert FUNCTIONS[function](lattice) == empty[function]
+    if function in EMPTY:
+        assert FUNCTIONS[function](lattice) == EMPTY[function]
+    elif function.startswith("depth"):  # counts what can be reached, path or not
+        assert FUNCTIONS[function](lattice) in (1.0, [], [1, 1, 1])
     else:
         text = "req: byte 0: the lattice has no path to a final state; was decoding cut off?"
         with pytest.raises(UtteranceError, match=rf"^{re.escape(text)}$"):
@@ -141,8 +155,14 @@ def test_without_a_word(name: str, function: str) -> None:
     elif function == "best_path":
         assert DECODER.best_path(lattice).words == ()
         assert DECODER.best_path(lattice).posterior == 1.0
-    elif function == "n_frames":
+    elif function in ("n_frames", "rescale", "to_compact", "to_state_level", "connect", "prune"):
         assert got == n_frames
+    elif function == "nbest as lattices":
+        assert got == [n_frames]
+    elif function == "sentence_confidence":
+        assert got == INF
+    elif function == "oracle":
+        assert (got.words, got.n_deletions, got.n_errors) == ((), 2, 2)  # type: ignore[attr-defined]
     elif function == "to_bytes":
         assert got == [n_frames] * 4
 
