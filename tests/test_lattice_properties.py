@@ -16,10 +16,14 @@ from lattice_oracle import SCALES, WIDE_COSTS, Scales, Words, toys
 from kaldi_punct import _core
 from kaldi_punct.errors import UtteranceError
 from kaldi_punct.kaldi import lattice_ops
+from kaldi_punct.kaldi.aligned import align_phones, align_words
+from kaldi_punct.kaldi.aligners import PhoneAligner, WordAligner
 from kaldi_punct.kaldi.lattice import Lattice, parse, to_bytes
 from kaldi_punct.kaldi.oracle import oracle as lattice_oracle
 from kaldi_punct.kaldi.posteriors import arc_posteriors
 
+ALIGNER = WordAligner(make.transition_model_binary(), make.WORD_BOUNDARY)
+PHONES = PhoneAligner(make.transition_model_binary())
 ANY = st.one_of(toys(), toys(costs=WIDE_COSTS))
 
 
@@ -206,3 +210,52 @@ def test_nbest_lattices_are_the_paths(toy: Toy, scales: Scales, n: int) -> None:
     assert [(list(p.words), list(p.transition_ids), p.graph_cost, p.acoustic_cost) for p in linear] == [
         (p.words, p.transition_ids, p.graph_cost, p.acoustic_cost) for p in paths
     ]
+
+
+def cheapest(found: list[Spelled]) -> dict[Words, tuple[float, Words]]:
+    """The least total of each word sequence, with the frames of that path."""
+    least: dict[Words, tuple[float, Words]] = {}
+    for words, tids, graph, acoustic in found:
+        path = (graph + acoustic, tids)
+        least[words] = min(least.get(words, path), path)
+    return least
+
+
+@st.composite
+def spoken(draw: st.DrawFn) -> Toy:
+    """Lattices whose frames are whole words and silences; each arc may hold part of them, and any word or none."""
+    word = st.sampled_from(
+        [((make.SINGLETON, 2),), ((make.BEGIN, 1), (make.END, 2)), ((make.BEGIN, 2), (make.INTERNAL, 1), (make.END, 1))]
+    )
+    n, arcs = draw(st.integers(2, 5)), []
+    for begin in range(n - 1):
+        for _ in range(draw(st.integers(1, 2))):
+            end = draw(st.integers(begin + 1, n - 1))
+            has_word = draw(st.booleans())
+            tids = make.phones(*draw(word)) if has_word else make.phones((make.SIL, draw(st.integers(1, 3))))
+            word_id = draw(st.integers(1, 3)) if has_word else 0
+            arcs.append(make.Arc(begin, end, word_id, draw(oracle.COSTS), draw(oracle.COSTS), tids))
+    return Toy(n, tuple(arcs), {n - 1: (draw(oracle.COSTS), 0.0, ())})
+
+
+@given(spoken())
+@settings(max_examples=200, deadline=None)
+def test_aligned_lattices_keep_words_frames_and_costs(toy: Toy) -> None:
+    lattice = parse(make.binary(toy))
+    for aligned in (align_words(lattice, ALIGNER), align_phones(lattice, PHONES)):
+        assert aligned.problem == ""
+        got, expected = cheapest(spelled(aligned.lattice, Scales())), cheapest(expected_paths(toy))
+        assert {words: cost for words, (cost, _) in got.items()} == {w: cost for w, (cost, _) in expected.items()}
+        frames = {(words, tids) for words, tids, _, _ in expected_paths(toy)}
+        assert {(words, tids) for words, (_, tids) in got.items()} <= frames
+
+
+@given(toys())
+@settings(max_examples=200, deadline=None)
+def test_aligned_lattices_keep_the_best_path_of_any(toy: Toy) -> None:
+    """Also where the frames make no sense as words. Of paths that come to the same words the best is kept."""
+    aligned = align_words(parse(make.binary(toy)), ALIGNER)
+    expected = oracle.paths(toy, Scales())
+    got = [(graph + acoustic, tids) for _, tids, graph, acoustic in spelled(aligned.lattice, Scales())]
+    assert min((cost for cost, _ in got), default=None) == min((p.total for p in expected), default=None)
+    assert {tids for _, tids in got} <= {p.tids for p in expected}

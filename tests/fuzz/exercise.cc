@@ -8,13 +8,16 @@
 
 #include "archive.h"
 #include "errors.h"
+#include "lattice_aligner.h"
 #include "lattice_costs.h"
 #include "lattice_forms.h"
 #include "lattice_shape.h"
 #include "lattice_writer.h"
+#include "lexicon_aligner.h"
 #include "linear_lattice.h"
 #include "oracle.h"
 #include "paths.h"
+#include "phone_aligner.h"
 #include "posteriors.h"
 #include "word_aligner.h"
 
@@ -28,7 +31,18 @@ constexpr char kModel[] =
     "<State> 0 <PdfClass> 0 <Transition> 0 0.5 <Transition> 1 0.5 </State> <State> 1 </State> </TopologyEntry> "
     "</Topology> <Triples> 5 1 0 0 2 0 1 3 0 2 4 0 3 5 0 4 </Triples> ";
 constexpr char kBoundary[] = "1 nonword\n2 begin\n3 end\n4 internal\n5 singleton\n";
+constexpr char kLexicon[] = "0 0 1\n1 1 5\n1 1 2 3\n2 2 2 4 3\n3 3 2 3\n3 3 2 4 4 3\n";
 constexpr int32_t kTids = 10;
+
+const TransitionModel& toy_model() {
+  static const TransitionModel model(kModel, sizeof(kModel) - 1, "toy model");
+  return model;
+}
+
+const WordBoundary& toy_boundary() {
+  static const WordBoundary boundary(kBoundary, sizeof(kBoundary) - 1, "toy boundary");
+  return boundary;
+}
 
 void expect(bool holds, const char* what) {
   if (!holds) throw std::logic_error(std::string("it does not hold that ") + what);
@@ -114,21 +128,44 @@ void check_measures(const Lattice& lattice) {
   }
 }
 
+void check_segments(const Alignment& alignment, const Path& path) {
+  int32_t end = 0;
+  for (const Segment& segment : alignment.segments) {
+    expect(segment.first_frame == end && segment.n_frames > 0, "segments lie end to end");
+    end += segment.n_frames;
+  }
+  expect(end == static_cast<int32_t>(path.tids.size()), "segments cover all frames");
+}
+
 void check_path_alignment(const Lattice& lattice) {
-  static const auto model = std::make_shared<const TransitionModel>(kModel, sizeof(kModel) - 1, "toy model");
-  static const auto boundary = std::make_shared<const WordBoundary>(kBoundary, sizeof(kBoundary) - 1, "toy boundary");
   for (bool reorder : {true, false}) {
-    const WordAligner aligner(model, boundary, reorder);
+    const WordAligner words(toy_model(), toy_boundary(), reorder);
+    const PhoneAligner phones(toy_model(), reorder);
     for (const Path& path : best_paths(lattice, 3, Scales())) {
-      const Alignment alignment = aligner.align(path.words, path.tids);
-      int32_t end = 0;
-      for (const Segment& segment : alignment.segments) {
-        expect(segment.first_frame == end && segment.n_frames > 0, "segments lie end to end");
-        end += segment.n_frames;
-      }
-      expect(end == static_cast<int32_t>(path.tids.size()), "segments cover all frames");
+      check_segments(words.align(path.words, path.tids), path);
+      check_segments(phones.align(path.tids), path);
     }
   }
+}
+
+void check_lattice_alignment(const Lattice& lattice) {
+  constexpr double kMaxExpand = 10;
+  for (bool reorder : {true, false}) {
+    const WordAligner words(toy_model(), toy_boundary(), reorder);
+    align_words(lattice, words, WordLabels(), kMaxExpand);
+    for (bool replace : {true, false}) align_phones(lattice, words.table(), PhoneOptions{reorder, true, replace});
+  }
+}
+
+void check_lexicon_alignment(const Lattice& lattice) {
+  static const auto lexicon = std::make_shared<const Lexicon>(kLexicon, sizeof(kLexicon) - 1, "toy lexicon");
+  Lattice known = lattice;
+  for (Arc& arc : known.arcs) arc.word = arc.word % 4;
+  const LexiconAligner aligner(toy_model(), lexicon);
+  LexiconOptions options;
+  options.max_expand = 10;
+  aligner.align(known, options);
+  for (const Path& path : best_paths(known, 2, Scales())) aligner.align(path.words, path.tids);
 }
 
 }  // namespace
@@ -137,7 +174,8 @@ void exercise(const Lattice& lattice) {
   for (const Scales& scales : {Scales{1, 1, 0}, Scales{0.5, 0.1, -1}, Scales{0, -1, 0.5}}) check_paths(lattice, scales);
   check_writing(lattice);
   const Lattice known = with_known_tids(lattice);
-  for (const auto& check : {check_shapes, check_pruning, check_measures, check_path_alignment}) {
+  for (const auto& check : {check_shapes, check_pruning, check_measures, check_path_alignment, check_lattice_alignment,
+                            check_lexicon_alignment}) {
     try {
       check(known);
     } catch (const LatticeError&) {  // refused, as costs beyond Kaldi's floats are

@@ -8,6 +8,7 @@
 #include "archive.h"
 #include "errors.h"
 #include "exercise.h"
+#include "lexicon.h"
 #include "transition_model.h"
 #include "word_boundary.h"
 
@@ -84,6 +85,15 @@ void run_word_boundary(const char* bytes, size_t n, const HasRead& has_read) {
   for (int32_t phone : {-1, 0, 1, 1000, INT32_MAX}) boundary.role(phone);
 }
 
+void run_align_lexicon(const char* bytes, size_t n, const HasRead& has_read) {
+  const Lexicon lexicon(bytes, n, "fuzz");
+  has_read();
+  for (int32_t word : {-1, 0, 1, 1000, INT32_MAX}) {
+    lexicon.lengths(word);
+    lexicon.find(lexicon.next(Lexicon::kRoot, word) < 0 ? Lexicon::kRoot : lexicon.next(Lexicon::kRoot, word), word);
+  }
+}
+
 }  // namespace
 
 const std::vector<Target>& targets() {
@@ -92,6 +102,7 @@ const std::vector<Target>& targets() {
       {"value", run_value},
       {"transition_model", run_transition_model},
       {"word_boundary", run_word_boundary},
+      {"align_lexicon", run_align_lexicon},
   };
   return all;
 }
