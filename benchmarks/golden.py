@@ -12,14 +12,17 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from golden_rows import ROWS
-from golden_sets import SETS, GoldenSet, Score
+import golden_lattices
+import golden_paths
+import golden_sausages
+from golden_sets import SETS, Check, GoldenSet, Score
 from tqdm import tqdm
 
 from kaldi_punct.errors import KaldiPunctError
+
+ROWS = golden_lattices.ROWS + golden_paths.ROWS + golden_sausages.ROWS
 
 
 def main() -> int:
@@ -45,7 +48,7 @@ def main() -> int:
     return 0 if all_equal else 1
 
 
-def answer(check: Callable[[GoldenSet], Iterator[Score]], this: GoldenSet) -> Score | None:
+def answer(check: Check, this: GoldenSet) -> Score | None:
     """One cell; None if the set has no such answer."""
     total = Score()
     try:

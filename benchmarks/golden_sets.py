@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import gzip
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -142,3 +142,6 @@ def score(is_equal: bool, n_ties: int = 0, **numbers: tuple[Sequence[float], Seq
         for kind, (ours, theirs) in numbers.items()
     }
     return Score(n_equal=1, n_ties=n_ties, worst=worst)
+
+
+Check = Callable[[GoldenSet], Iterator[Score]]  # a score for each utterance

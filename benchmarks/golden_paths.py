@@ -1,110 +1,84 @@
-"""The rows of the golden table: what each of Kaldi's tools answered, and our answer to the same."""
+"""Rows of the golden table: best paths and N-best lists, their words, costs and times."""
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable, Iterator, Sequence
-from pathlib import Path
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
-from golden_sets import TIE, GoldenSet, Score, score
+from golden_sets import TIE, Check, GoldenSet, Score, score
 
 from kaldi_punct import _core
-from kaldi_punct.kaldi.lattice import Lattice, to_bytes
 from kaldi_punct.types import Hypothesis
 
-sys.path.append(str(Path(__file__).resolve().parent.parent / "tests"))
-from acceptor import difference
 
-Check = Callable[[GoldenSet], Iterator[Score]]
+@dataclass(frozen=True, slots=True)
+class NbestTables:
+    """Kaldi's lists by ``utt-1 .. utt-N``: words, costs, and where the set has them word-ids and transition-ids."""
 
+    words: dict[str, str]
+    graph_costs: dict[str, str]
+    acoustic_costs: dict[str, str]
+    word_ids: dict[str, str]
+    frames: dict[str, str]
 
-def copy(text: bool, compact: bool, golden: str) -> Check:
-    """Lattices written and read again."""
+    @classmethod
+    def read(cls, this: GoldenSet, stem: str) -> NbestTables:
+        has_ids = (this.folder / f"{stem}.words.int").is_file()
+        ids = (this.table(f"{stem}.words.int"), this.table(f"{stem}.ali.gz")) if has_ids else ({}, {})
+        return cls(*(this.table(f"{stem}.{part}") for part in ("words", "lmcost", "accost")), *ids)
 
-    def check(this: GoldenSet) -> Iterator[Score]:
-        theirs = dict(this.lattices(golden))
-        for key, lattice in this.lattices():
-            ours = to_bytes(lattice, binary=not text, compact=compact)
-            again = _core.parse(ours, key)
-            yield score(difference(to_bytes(again), to_bytes(theirs[key]), **_slack(golden)) == "")
+    def keys(self, utt: str) -> list[str]:
+        """The utterance's, best first."""
+        return [key for key in self.words if key.rpartition("-")[0] == utt]
 
-    return check
+    def costs(self, key: str) -> list[float]:
+        """Of graph and acoustics, unscaled."""
+        return [float(self.graph_costs[key]), float(self.acoustic_costs[key])]
 
-
-def same_lattices(make: Callable[[GoldenSet, Lattice], Lattice], golden: str) -> Check:
-    """Lattices that are the same weighted acceptors."""
-
-    def check(this: GoldenSet) -> Iterator[Score]:
-        theirs = dict(this.lattices(golden))
-        for key, lattice in this.lattices():
-            golden_lattice = theirs.pop(key, None)
-            ours = to_bytes(make(this, lattice))
-            yield score(
-                golden_lattice is not None and difference(ours, to_bytes(golden_lattice), **_slack(golden)) == ""
-            )
-        yield from (Score(n_wrong=1) for _ in theirs)
-
-    return check
-
-
-def _slack(golden: str) -> dict[str, float]:
-    # Costs of text have six digits, and the differences add up along a path.
-    return {"atol": 0.05, "rtol": 2e-5} if ".txt" in golden else {"atol": 2e-3, "rtol": 1e-5}
+    def has(self, key: str, path: _core.Path) -> bool:
+        """Whether the hypothesis has the path's word-ids and transition-ids."""
+        return all(
+            not table or table[key].split() == [str(number) for number in ours]
+            for table, ours in ((self.word_ids, path.words), (self.frames, path.transition_ids))
+        )
 
 
 def nbest(n: int, lm_scale: float, stem: str) -> Check:
-    """Word-ids, words, transition-ids and costs of N-best lists."""
+    """Words, word-ids, transition-ids and costs of N-best lists."""
 
     def check(this: GoldenSet) -> Iterator[Score]:
-        scales = _core.Scales(lm_scale, this.acoustic_scale, 0.0)
-        words, lm, ac = (this.table(f"{stem}.{part}") for part in ("words", "lmcost", "accost"))
-        has_ids = (this.folder / f"{stem}.words.int").is_file()
-        ids, frames = (this.table(f"{stem}.words.int"), this.table(f"{stem}.ali.gz")) if has_ids else ({}, {})
+        tables = NbestTables.read(this, stem)
         for utt, lattice in this.lattices():
-            keys = [key for key in words if key.rpartition("-")[0] == utt]
-            paths = _core.best_paths(lattice, n, scales)
-            yield _nbest(this, scales_of(lm_scale, this), paths, keys, words, lm, ac, ids, frames)
+            paths = _core.best_paths(lattice, n, _core.Scales(lm_scale, this.acoustic_scale, 0.0))
+            keys = tables.keys(utt)
+            if keys != [f"{utt}-{i}" for i in range(1, len(paths) + 1)]:
+                yield Score(n_wrong=1)
+            else:
+                yield _nbest(this, lm_scale, tables, list(zip(keys, paths, strict=True)))
 
     return check
 
 
-def scales_of(lm_scale: float, this: GoldenSet) -> tuple[float, float]:
-    """Of graph and acoustic costs."""
-    return lm_scale, this.acoustic_scale
-
-
-def _nbest(
-    this: GoldenSet,
-    scales: tuple[float, float],
-    paths: Sequence[_core.Path],
-    keys: Sequence[str],
-    words: dict[str, str],
-    lm: dict[str, str],
-    ac: dict[str, str],
-    ids: dict[str, str],
-    frames: dict[str, str],
-) -> Score:
-    if [key.rpartition("-")[2] for key in keys] != [str(i) for i in range(1, len(paths) + 1)]:
-        return Score(n_wrong=1)
+def _nbest(this: GoldenSet, lm_scale: float, tables: NbestTables, places: Sequence[tuple[str, _core.Path]]) -> Score:
     ours: list[float] = []
     theirs: list[float] = []
     n_ties, is_equal = 0, True
-    for path, place in zip(paths, keys, strict=True):
+    for place, path in places:
         text = " ".join(this.words[word] for word in path.words)
         key = place
-        if text != words[place]:
+        if text != tables.words[place]:
             n_ties += 1
-            total = scales[0] * float(lm[place]) + scales[1] * float(ac[place])
+            graph, acoustic = tables.costs(place)
+            total = lm_scale * graph + this.acoustic_scale * acoustic
             is_equal &= abs(path.total_cost - total) <= TIE * abs(total)
-            key = next((other for other in keys if words[other] == text), "")
+            key = next((other for other, _ in places if tables.words[other] == text), "")
         if not key:
             continue  # stands just below the end of Kaldi's list
-        is_equal &= not ids or ids[key].split() == [str(word) for word in path.words]
-        is_equal &= not frames or frames[key].split() == [str(tid) for tid in path.transition_ids]
-        ours += [path.graph_cost, path.acoustic_cost]
-        theirs += [float(lm[key]), float(ac[key])]
-    relative = [our / max(1.0, abs(kaldis)) for our, kaldis in zip(ours, theirs, strict=True)]
-    return score(is_equal, n_ties, cost=(relative, [c / max(1.0, abs(c)) for c in theirs]))
+        is_equal &= tables.has(key, path)
+        size = [max(1.0, abs(cost)) for cost in tables.costs(key)]
+        ours += [path.graph_cost / size[0], path.acoustic_cost / size[1]]
+        theirs += [cost / of for cost, of in zip(tables.costs(key), size, strict=True)]
+    return score(is_equal, n_ties, cost=(ours, theirs))
 
 
 def nbest_ctm(this: GoldenSet) -> Iterator[Score]:
@@ -116,7 +90,7 @@ def nbest_ctm(this: GoldenSet) -> Iterator[Score]:
         for i, hypothesis in enumerate(hypotheses, 1):
             key = f"{utt}-{i}"
             if " ".join(w.word for w in hypothesis.words) == words.get(key):
-                total = total.with_utterance(_ctm(hypothesis, golden.get(key, [])))
+                total = total.with_utterance(ctm_score(hypothesis, golden.get(key, [])))
             else:
                 total = total.with_utterance(Score(n_equal=1, n_ties=1))
         yield Score(int(total.is_equal), int(not total.is_equal), total.n_ties, total.worst)
@@ -142,7 +116,7 @@ def best_path_ctm(this: GoldenSet) -> Iterator[Score]:
     """Words and times."""
     golden, decoder = this.rows("1best.ctm"), this.decoder()
     for utt, lattice in this.lattices():
-        yield _ctm(decoder.best_path(lattice), golden.get(utt, []))
+        yield ctm_score(decoder.best_path(lattice), golden.get(utt, []))
 
 
 def best_path_with_silences(this: GoldenSet) -> Iterator[Score]:
@@ -156,7 +130,7 @@ def best_path_with_silences(this: GoldenSet) -> Iterator[Score]:
         yield score(is_equal, time=(ours, theirs))
 
 
-def _ctm(hypothesis: Hypothesis, golden: Sequence[Sequence[str]]) -> Score:
+def ctm_score(hypothesis: Hypothesis, golden: Sequence[Sequence[str]]) -> Score:
     """A hypothesis beside the lines of a CTM; words that no frame is left for stand in none."""
     timed = [(w.word, w.start_s, w.duration_s, w.confidence) for w in hypothesis.words if w.start_s is not None]
     times = [s for _, start_s, duration_s, _ in timed for s in (start_s or 0.0, duration_s or 0.0)]
@@ -168,9 +142,6 @@ def _ctm(hypothesis: Hypothesis, golden: Sequence[Sequence[str]]) -> Score:
 
 
 ROWS: tuple[tuple[str, Check], ...] = (
-    ("lattice-copy, binary", copy(False, True, "lat.ark")),
-    ("lattice-copy, text", copy(True, True, "lat.txt.gz")),
-    ("lattice-copy, not compact", copy(False, False, "lat.noncompact.ark.gz")),
     ("lattice-to-nbest --n=10, nbest-to-linear", nbest(10, 1.0, "nbest10")),
     ("lattice-to-nbest --n=5 --lm-scale=0.8", nbest(5, 0.8, "nbest5_lm0.8")),
     ("nbest-to-ctm of 10-best", nbest_ctm),
