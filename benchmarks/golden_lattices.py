@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from golden_sets import Check, GoldenSet, Score, score
-from kaldi_punct.kaldi.aligned import align_words
 
 from kaldi_punct import _core
+from kaldi_punct.kaldi.aligned import align_words
 from kaldi_punct.kaldi.lattice import Lattice, to_bytes
 
 sys.path.append(str(Path(__file__).resolve().parent.parent / "tests"))

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 from golden_paths import ctm_score
 from golden_sets import Check, GoldenSet, Score, score
-from kaldi_punct.kaldi.sausage import MbrOptions
 
 from kaldi_punct import _core
+from kaldi_punct.kaldi.sausage import MbrOptions
 
 
 def sausages(this: GoldenSet) -> Iterator[Score]:

@@ -40,7 +40,8 @@ def word_chooser(args: argparse.Namespace, decoder: Decoder) -> Callable[[Lattic
     if kind != "none":
         if args.phones is not None:
             raise ConfigError(
-                "--phones: expected it without --mbr and --confidence, got both; confidences are of words, leave one out"
+                "--phones: expected it without --mbr and --confidence, got both; confidences are of words, "
+                "leave one out"
             )
         return lambda lattice: choose_words(decoder, lattice, kind, print_silence=args.print_silence)
     if args.phones is not None and args.print_silence:
