@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, BinaryIO
 from kaldi_punct.commands import confidences
 from kaldi_punct.commands.common import Tally, good, with_progress
 from kaldi_punct.commands.options import add_lattice_options, add_out, add_threads, add_verb, count
-from kaldi_punct.commands.path_ctm import add_path_options, word_chooser
+from kaldi_punct.commands.path_ctm import add_path_options, check_options, word_chooser
 
 if TYPE_CHECKING:
     from kaldi_punct.commands.options import Verbs
@@ -105,6 +105,7 @@ def run_ctm(args: argparse.Namespace, tally: Tally) -> None:
     from kaldi_punct.kaldi.reco_ctm import to_recording
     from kaldi_punct.kaldi.tables import open_wxfilename
 
+    check_options(args)
     clock = confidences.read_clock(args)
     decoder = find_decoder(
         args.source, DecoderFiles.from_args(args), need_times=True, lm_scale=args.lm_scale, is_aligned=args.aligned

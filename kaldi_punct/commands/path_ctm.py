@@ -26,26 +26,33 @@ def add_path_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--phones", metavar="F", help="phones in place of words: phones.txt of the lang directory")
 
 
-def word_chooser(args: argparse.Namespace, decoder: Decoder) -> Callable[[Lattice], Hypothesis]:
-    """What takes from a lattice that which the options ask for (these and ``confidences.add_mbr``'s).
+def check_options(args: argparse.Namespace) -> None:
+    """Refuses options that do not go together (those of ``add_path_options`` and ``confidences.add_mbr``).
 
     Raises:
-        ConfigError: options that do not go together.
-        FormatError: not a symbol table.
+        ConfigError: the text names the option.
+    """
+    kind = kind_of(args)
+    if args.phones is not None and kind != "none":
+        raise ConfigError(
+            "--phones: expected it without --mbr and --confidence, got both; confidences are of words, leave one out"
+        )
+    if args.phones is not None and args.print_silence:
+        raise ConfigError("--print-silence: expected it without --phones, got both; silences are phones, leave it out")
+
+
+def word_chooser(args: argparse.Namespace, decoder: Decoder) -> Callable[[Lattice], Hypothesis]:
+    """What takes from a lattice that which the options ask for (checked by ``check_options``).
+
+    Raises:
+        FormatError: ``--phones`` is not a symbol table.
     """
     from kaldi_punct.kaldi.aligned import best_phones, best_segments
     from kaldi_punct.kaldi.tables import read_symbols
 
     kind = kind_of(args)
     if kind != "none":
-        if args.phones is not None:
-            raise ConfigError(
-                "--phones: expected it without --mbr and --confidence, got both; confidences are of words, "
-                "leave one out"
-            )
         return lambda lattice: choose_words(decoder, lattice, kind, print_silence=args.print_silence)
-    if args.phones is not None and args.print_silence:
-        raise ConfigError("--print-silence: expected it without --phones, got both; silences are phones, leave it out")
     if args.phones is not None:
         phones = read_symbols(args.phones)
         return lambda lattice: best_phones(decoder, lattice, phones)
