@@ -236,7 +236,9 @@ def test_print_silence(capfd: pytest.CaptureFixture[str]) -> None:
     # The lexicon lacks the rival's pronunciation, so that path is none of the aligned lattice's.
     [(("--word-boundary", "word_boundary.int"), "0.73"), (("--align-lexicon", "align_lexicon.int"), "1.00")],
 )
-def test_confidences_by_either_aligner(capfd: pytest.CaptureFixture[str], how: tuple[str, str], confidence: str) -> None:
+def test_confidences_by_either_aligner(
+    capfd: pytest.CaptureFixture[str], how: tuple[str, str], confidence: str
+) -> None:
     lines = [line.split() for line in run(capfd, *ctm(*how, "--mbr"))[1]]
     assert [line[4:] for line in lines] == [["a", "1.00"], ["harbour", confidence], ["light", "1.00"]]
     assert [float(line[2]) for line in lines] == pytest.approx([0.12, 0.21, 0.06], abs=0.011)
