@@ -13,7 +13,7 @@ from lattice_maker import Arc, Toy
 from kaldi_punct.cli import main
 from kaldi_punct.kaldi.tables import read_lattices
 
-MODEL = ("--model", "trans.mdl")
+MODEL = ("--transition-model", "trans.mdl")
 BY_WORD = (*MODEL, "--word-boundary", "word_boundary.int")
 BY_LEXICON = (*MODEL, "--lexicon", "align_lexicon.int")
 LEXICON = b"0 0 1\n1 1 5\n2 2 2 4 3\n3 3 2 3\n"
@@ -104,7 +104,7 @@ def test_max_expand_and_test(capfd: pytest.CaptureFixture[str]) -> None:
 @pytest.mark.parametrize(
     ("args", "text"),
     [
-        ((), "--model: expected final.mdl or trans.mdl, got none; give the model that made the lattices"),
+        ((), "--transition-model: expected final.mdl or trans.mdl, got none; give the model that made the lattices"),
         (MODEL, "--word-boundary: expected phones/word_boundary.int (or --lexicon and align_lexicon.int), got none"),
         (
             (*MODEL, "--phones", "--silence-label", "1"),

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from kaldi_punct.kaldi.aligned import Aligned, Pron
     from kaldi_punct.kaldi.lattice import Lattice
 
-_DEMO = "--model egs/mini/trans.mdl --word-boundary egs/mini/lang/phones/word_boundary.int egs/mini/decode"
+_DEMO = "--transition-model egs/mini/trans.mdl --word-boundary egs/mini/lang/phones/word_boundary.int egs/mini/decode"
 
 
 def add_tools(tools: Tools) -> None:
@@ -107,8 +107,8 @@ def run_prons(args: argparse.Namespace, tally: Tally) -> None:
     from kaldi_punct.kaldi.tables import open_wxfilename
 
     _require(args, needs_table=True)
-    aligner = load_aligner(args.model, args.word_boundary, args.lexicon, reorder=not args.no_reorder)
-    phones = load_phone_aligner(args.model, reorder=not args.no_reorder)
+    aligner = load_aligner(args.transition_model, args.word_boundary, args.lexicon, reorder=not args.no_reorder)
+    phones = load_phone_aligner(args.transition_model, reorder=not args.no_reorder)
     scales = _core.Scales(args.lm_scale, args.acoustic_scale, 0.0)
     with open_wxfilename(args.out) as out:
         for utt_id, lattice in lattices(args.source, tally):
@@ -118,7 +118,7 @@ def run_prons(args: argparse.Namespace, tally: Tally) -> None:
 
 
 def _add_aligner(parser: argparse.ArgumentParser) -> argparse._MutuallyExclusiveGroup:
-    parser.add_argument("--model", metavar="F", help="final.mdl (its head is read) or trans.mdl")
+    parser.add_argument("--transition-model", metavar="F", help="final.mdl (its head is read) or trans.mdl")
     parser.add_argument(
         "--no-reorder", action="store_true", help="the graph was made with --reorder=false: self-loops come first"
     )
@@ -138,11 +138,11 @@ def _aligning(args: argparse.Namespace) -> Callable[[Lattice], Aligned]:
     _require(args, needs_table=not args.phones)
     partial, expand = args.partial_word_label or 0, args.max_expand or 0.0
     if args.phones:
-        phones = load_phone_aligner(args.model, reorder=not args.no_reorder)
+        phones = load_phone_aligner(args.transition_model, reorder=not args.no_reorder)
         return lambda lattice: aligned.align_phones(
             lattice, phones, remove_epsilons=not args.keep_epsilons, replace_words=args.replace_words
         )
-    aligner = load_aligner(args.model, args.word_boundary, args.lexicon, reorder=not args.no_reorder)
+    aligner = load_aligner(args.transition_model, args.word_boundary, args.lexicon, reorder=not args.no_reorder)
     if isinstance(aligner, LexiconAligner):
         return lambda lattice: aligned.align_lexicon(lattice, aligner, partial_word_label=partial, max_expand=expand)
     silence = args.silence_label or 0
@@ -172,8 +172,10 @@ def _check_options(args: argparse.Namespace) -> None:
 
 
 def _require(args: argparse.Namespace, *, needs_table: bool) -> None:
-    if args.model is None:
-        raise ConfigError("--model: expected final.mdl or trans.mdl, got none; give the model that made the lattices")
+    if args.transition_model is None:
+        raise ConfigError(
+            "--transition-model: expected final.mdl or trans.mdl, got none; give the model that made the lattices"
+        )
     if needs_table and args.word_boundary is None and args.lexicon is None:
         raise ConfigError(
             "--word-boundary: expected phones/word_boundary.int (or --lexicon and align_lexicon.int), got none; "

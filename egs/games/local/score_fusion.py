@@ -15,6 +15,7 @@ Inner slots and end slots apart, as in score_slots.py.
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import json
 import sys
 from collections.abc import Iterator, Sequence
@@ -62,7 +63,8 @@ def score_fusion(
     answers: dict[tuple[str, int], list[str]] = {}
     for rec_id, hypotheses in tqdm(nbest_lists(corpus, fold, max(sizes)), unit="lattice", file=sys.stderr):
         audio = read_sound(data.wav_scp[rec_id], False) if punctuator.info.hears else None
-        probs = [mark_probs(punctuator, h, audio) for h in hypotheses]
+        spk_id = data.utt2spk[rec_id]
+        probs = [mark_probs(punctuator, h, spk_id, audio) for h in hypotheses]
         tokens = [[w.word for w in h.words if is_word(w.word)] for h in hypotheses]
         marks, end_slots = place_reference(split(data.text_punct[rec_id]), ends[rec_id], tokens[0])
         ref_marks.extend(marks)
@@ -90,9 +92,9 @@ def nbest_lists(corpus: Path, fold: str, n: int) -> Iterator[tuple[str, tuple[Hy
                 yield rec_id, decoder.nbest(lattice, n)
 
 
-def mark_probs(punctuator: Punctuator, hypothesis: Hypothesis, audio: Audio | None) -> np.ndarray:
-    """(W, C) mark probabilities of the real words of one hypothesis."""
-    words = [w for w in hypothesis.words if is_word(w.word)]
+def mark_probs(punctuator: Punctuator, hypothesis: Hypothesis, spk_id: str, audio: Audio | None) -> np.ndarray:
+    """(W, C) mark probabilities of the real words of one hypothesis, which know their speaker as in training."""
+    words = [dataclasses.replace(w, spk_id=spk_id) for w in hypothesis.words if is_word(w.word)]
     answer = punctuator(words, audio=audio)
     return np.array([w.label_probs for w in answer.words], np.float32).reshape(len(words), -1)
 
