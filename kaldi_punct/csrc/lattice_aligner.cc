@@ -69,11 +69,11 @@ class Search {
 
   void read_arcs(const SearchNode& here) {
     const State& state = lattice_.states[static_cast<size_t>(here.state)];
-    if (state.is_final) read(here, end_, state.final_weight, {});
     for (uint64_t a = state.first_arc; a < state.first_arc + state.n_arcs; ++a) {
       const Arc& arc = lattice_.arcs[a];
       read(here, arc.next, arc.weight, {a, rules_.takes_words() && arc.word != 0 ? 1u : 0u});
     }
+    if (state.is_final) read(here, end_, state.final_weight, {});
   }
 
   void read(SearchNode here, int32_t next, const Weight& weight, Span word) {
