@@ -192,7 +192,8 @@ void Removal::take_arc(const Arc& arc, const Weight& to_here, size_t first) {
 void Removal::relax(int32_t state, const Weight& weight) {
   Weight& best = best_[at(state)];
   // Weights as good as equal leave what was found first, as in OpenFst's ShortestDistance.
-  if (has_best_[at(state)] && (std::abs(total(weight) - total(best)) <= kDelta || !is_better(weight, best, graph_.tids)))
+  if (has_best_[at(state)] &&
+      (std::abs(total(weight) - total(best)) <= kDelta || !is_better(weight, best, graph_.tids)))
     return;
   best = weight;
   has_best_[at(state)] = true;
