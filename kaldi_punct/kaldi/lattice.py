@@ -19,7 +19,7 @@ from kaldi_punct import _core
 from kaldi_punct._core import Lattice
 from kaldi_punct.errors import ConfigError, LatticeError, UtteranceError
 from kaldi_punct.kaldi.aligners import Aligner, LexiconAligner, WordAligner
-from kaldi_punct.kaldi.sausage import MbrOptions, Sausage, decode_mbr, to_sausage
+from kaldi_punct.kaldi.sausage import MbrOptions, Sausage, decode_mbr, to_sausage, to_words
 from kaldi_punct.types import Hypothesis, Word
 
 __all__ = ["Decoder", "Lattice", "LexiconAligner", "WordAligner", "parse", "read_archive", "read_value", "to_bytes"]
@@ -192,9 +192,8 @@ class Decoder:
             LatticeError: a word-id is not in the words, the lattice is of another model, or is too large.
         """
         sausage = self.raw_sausage(lattice, options)
-        has_times = self.is_aligned or self.aligner is not None
         try:
-            return to_sausage(sausage, self.words, self.frame_shift_s if has_times else None, start_s)
+            return to_sausage(sausage, self.words, self._sausage_shift_s(), start_s)
         except LatticeError as e:
             raise LatticeError(f"{lattice.origin}: {e}") from e
 
@@ -208,7 +207,14 @@ class Decoder:
 
     def confident(self, lattice: Lattice, options: MbrOptions | None = None, start_s: float = 0.0) -> Hypothesis:
         """The words chosen by ``sausage``, with times and confidences; they are of no single path, so have no costs."""
-        return Hypothesis(self.sausage(lattice, options, start_s).words)
+        sausage = self.raw_sausage(lattice, options)
+        try:
+            return Hypothesis(to_words(sausage, self.words, self._sausage_shift_s(), start_s))
+        except LatticeError as e:
+            raise LatticeError(f"{lattice.origin}: {e}") from e
+
+    def _sausage_shift_s(self) -> float | None:
+        return self.frame_shift_s if self.is_aligned or self.aligner is not None else None
 
     def _aligned(self, lattice: Lattice) -> Lattice:
         if self.is_aligned or self.aligner is None:

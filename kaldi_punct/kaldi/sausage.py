@@ -118,24 +118,39 @@ def to_sausage(
     Raises:
         LatticeError: a word-id is not in the words.
     """
-
-    def timed(begin: float, end: float) -> tuple[float | None, float | None]:
-        if frame_shift_s is None:
-            return None, None
-        return start_s + begin * frame_shift_s, (end - begin) * frame_shift_s
-
-    def text(word_id: int) -> str:
-        word = "<eps>" if word_id == NO_WORD else words.get(word_id)
-        if word is None:
-            raise LatticeError(
-                f"expected word-ids of the words table ({len(words)} words), got {word_id}; "
-                "give the words.txt of the graph that made the lattice"
-            )
-        return word
-
     bins = tuple(
-        Bin(tuple(BinWord(text(w), min(p, 1.0), *timed(b, e)) for w, p, b, e in of_bin), *timed(begin, end))
+        Bin(
+            tuple(
+                BinWord(_text(w, words), min(p, 1.0), *_timed(b, e, frame_shift_s, start_s)) for w, p, b, e in of_bin
+            ),
+            *_timed(begin, end, frame_shift_s, start_s),
+        )
         for begin, end, of_bin in sausage.bins
     )
-    chosen = tuple(Word(text(w), *timed(b, e), min(p, 1.0)) for w, p, b, e in sausage.one_best)
+    chosen = to_words(sausage, words, frame_shift_s, start_s)
     return Sausage(bins, chosen, sausage.bayes_risk, sausage.is_settled)
+
+
+def to_words(
+    sausage: _core.Sausage, words: Mapping[int, str], frame_shift_s: float | None, start_s: float = 0.0
+) -> tuple[Word, ...]:
+    """The words chosen alone; arguments and errors as for ``to_sausage``."""
+    return tuple(
+        Word(_text(w, words), *_timed(b, e, frame_shift_s, start_s), min(p, 1.0)) for w, p, b, e in sausage.one_best
+    )
+
+
+def _timed(begin: float, end: float, frame_shift_s: float | None, start_s: float) -> tuple[float | None, float | None]:
+    if frame_shift_s is None:
+        return None, None
+    return start_s + begin * frame_shift_s, (end - begin) * frame_shift_s
+
+
+def _text(word_id: int, words: Mapping[int, str]) -> str:
+    word = "<eps>" if word_id == NO_WORD else words.get(word_id)
+    if word is None:
+        raise LatticeError(
+            f"expected word-ids of the words table ({len(words)} words), got {word_id}; "
+            "give the words.txt of the graph that made the lattice"
+        )
+    return word
