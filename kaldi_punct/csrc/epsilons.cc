@@ -67,6 +67,7 @@ class Removal {
   void weigh_closure(int32_t root);
   void expand(int32_t root);
   void take_arc(const Arc& arc, const Weight& to_here, size_t first);
+  size_t find_arc(const Arc& arc, size_t first);
   void relax(int32_t state, const Weight& weight);
   std::vector<int32_t> numbers() const;
   Lattice renumbered(const std::vector<int32_t>& numbers) const;
@@ -84,7 +85,7 @@ class Removal {
   std::vector<State> expanded_;  // by old number, with arcs in arcs_, which lead to old numbers
   std::vector<Arc> arcs_;
   int32_t expanding_ = 0;  // place of the state that is being expanded; those behind it are done
-  std::unordered_map<uint64_t, size_t> places_of_arcs_;  // of the root's arcs by word and next state
+  std::unordered_map<uint64_t, size_t> places_of_arcs_;  // of the root's arcs by word and next state, if they are many
 };
 
 Lattice Removal::run() {
@@ -146,7 +147,7 @@ void Removal::expand(int32_t root) {
   weigh_closure(root);
   State made;
   made.first_arc = arcs_.size();
-  places_of_arcs_.clear();
+  if (!places_of_arcs_.empty()) places_of_arcs_.clear();
   stack_.assign(1, root);
   while (!stack_.empty()) {
     const int32_t s = stack_.back();
@@ -180,13 +181,28 @@ void Removal::expand(int32_t root) {
 // Of arcs with the same word to the same state the best stays, in the place of the first.
 void Removal::take_arc(const Arc& arc, const Weight& to_here, size_t first) {
   const Weight weight = times(to_here, arc.weight, &graph_.tids);
-  const uint64_t key = static_cast<uint64_t>(static_cast<uint32_t>(arc.word)) << 32 | static_cast<uint32_t>(arc.next);
-  const auto [found, is_new] = places_of_arcs_.emplace(key, arcs_.size() - first);
-  if (is_new) {
+  const size_t same = find_arc(arc, first);
+  if (same == arcs_.size())
     arcs_.push_back({arc.word, arc.next, weight});
-  } else if (Weight& old = arcs_[first + found->second].weight; is_better(weight, old, graph_.tids)) {
-    old = weight;
+  else if (is_better(weight, arcs_[same].weight, graph_.tids))
+    arcs_[same].weight = weight;
+}
+
+// The arc of the root with the same word and next state; arcs_.size() if there is none, which then is its place.
+size_t Removal::find_arc(const Arc& arc, size_t first) {
+  constexpr size_t kFew = 32;  // fewer are looked through faster than hashed
+  const auto key = [](const Arc& a) {
+    return static_cast<uint64_t>(static_cast<uint32_t>(a.word)) << 32 | static_cast<uint32_t>(a.next);
+  };
+  const size_t n = arcs_.size() - first;
+  if (n < kFew) {
+    const auto same = [&](const Arc& a) { return a.word == arc.word && a.next == arc.next; };
+    const auto begin = arcs_.begin() + static_cast<ptrdiff_t>(first);
+    return static_cast<size_t>(std::find_if(begin, arcs_.end(), same) - arcs_.begin());
   }
+  if (n == kFew && places_of_arcs_.empty())
+    for (size_t i = 0; i < n; ++i) places_of_arcs_.emplace(key(arcs_[first + i]), first + i);
+  return places_of_arcs_.emplace(key(arc), arcs_.size()).first->second;
 }
 
 void Removal::relax(int32_t state, const Weight& weight) {
