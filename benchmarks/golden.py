@@ -15,6 +15,7 @@ import sys
 from pathlib import Path
 
 import golden_lattices
+import golden_measures
 import golden_paths
 import golden_sausages
 from golden_sets import SETS, Check, GoldenSet, Score
@@ -22,7 +23,7 @@ from tqdm import tqdm
 
 from kaldi_punct.errors import KaldiPunctError
 
-ROWS = golden_lattices.ROWS + golden_paths.ROWS + golden_sausages.ROWS
+ROWS = golden_lattices.ROWS + golden_paths.ROWS + golden_sausages.ROWS + golden_measures.ROWS
 
 
 def main() -> int:
