@@ -15,6 +15,7 @@
 #include "lattice_writer.h"
 #include "lexicon_aligner.h"
 #include "linear_lattice.h"
+#include "mbr.h"
 #include "oracle.h"
 #include "paths.h"
 #include "phone_aligner.h"
@@ -168,6 +169,19 @@ void check_lexicon_alignment(const Lattice& lattice) {
   for (const Path& path : best_paths(known, 2, Scales())) aligner.align(path.words, path.tids);
 }
 
+void check_sausages(const Lattice& lattice) {
+  for (bool decode : {true, false}) {
+    const auto sausage = decode_mbr(lattice, Scales{1, 0.1, 0}, MbrOptions{decode, true});
+    if (!sausage || noise_of(lattice) >= 1e-3) continue;
+    expect(sausage->one_best.size() == sausage->bins.size(), "with silences each bin has its word");
+    for (const Bin& bin : sausage->bins) {
+      double sum = 0;
+      for (const BinWord& word : bin.words) sum += word.posterior;
+      expect(std::fabs(sum - 1) < 1e-3, "the posteriors of a bin sum to 1");
+    }
+  }
+}
+
 }  // namespace
 
 void exercise(const Lattice& lattice) {
@@ -175,7 +189,7 @@ void exercise(const Lattice& lattice) {
   check_writing(lattice);
   const Lattice known = with_known_tids(lattice);
   for (const auto& check : {check_shapes, check_pruning, check_measures, check_path_alignment, check_lattice_alignment,
-                            check_lexicon_alignment}) {
+                            check_lexicon_alignment, check_sausages}) {
     try {
       check(known);
     } catch (const LatticeError&) {  // refused, as costs beyond Kaldi's floats are
