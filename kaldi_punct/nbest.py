@@ -44,7 +44,10 @@ def posteriors(hypotheses: Sequence[Hypothesis], acoustic_scale: float | None) -
 
 
 def fuse(
-    tokens: Sequence[Sequence[str]], weights: Sequence[float], probs: Sequence[tuple[Array, Array]]
+    tokens: Sequence[Sequence[str]],
+    weights: Sequence[float],
+    probs: Sequence[tuple[Array, Array]],
+    confidences: Sequence[Sequence[float]] | None = None,
 ) -> tuple[Array, Array]:
     """Carries each hypothesis' probabilities onto the first's words and averages them by weight.
 
@@ -55,17 +58,21 @@ def fuse(
         tokens: the words of each hypothesis, best first.
         weights: of the hypotheses.
         probs: (marks (W, C), cases (W, 4)) of each.
+        confidences: (W,) of each, 0..1: what a word's part is multiplied by; None: 1.
 
     Returns:
         The same of the first hypothesis' words.
     """
-    marks = probs[0][0] * weights[0]
-    cases = probs[0][1] * weights[0]
-    totals = np.full(len(tokens[0]), weights[0], np.float32)
-    for words, weight, (m, c) in zip(tokens[1:], weights[1:], probs[1:], strict=True):
-        pairs = align(tokens[0], words)
-        for k, run in _runs(pairs):
+    votes = [np.full(len(words), weight, np.float32) for words, weight in zip(tokens, weights, strict=True)]
+    if confidences is not None:
+        votes = [vote * np.asarray(c, np.float32) for vote, c in zip(votes, confidences, strict=True)]
+    totals = votes[0].copy()
+    marks = probs[0][0] * totals[:, None]
+    cases = probs[0][1] * totals[:, None]
+    for words, vote, (m, c) in zip(tokens[1:], votes[1:], probs[1:], strict=True):
+        for k, run in _runs(align(tokens[0], words)):
             slot = min(run, key=lambda j: float(m[j][0]))
+            weight = vote[run[0]]
             marks[k] += weight * m[slot]
             cases[k] += weight * c[run[0]]
             totals[k] += weight

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -64,6 +64,11 @@ class Strand:
     windows: tuple[Window, ...]
     weight: float = 1.0
 
+    def confidences(self) -> list[float]:
+        """Of the real words; 1 where unknown."""
+        known = (self.words[i].confidence for i in self.real)
+        return [1.0 if c is None else c for c in known]
+
 
 @dataclass(frozen=True, slots=True)
 class Plan:
@@ -73,6 +78,7 @@ class Plan:
     examples: tuple[Example, ...]
     used_times: bool
     used_audio: bool
+    weigh_words: bool = False
 
 
 class Punctuator:
@@ -140,10 +146,15 @@ class Punctuator:
         left_context: Sequence[str | Word] = (),
         audio: Audio | None = None,
         utt_id: str = "",
+        weigh_words: bool = False,
     ) -> Punctuated:
-        """The best hypothesis with marks that all of them agree on, weighed by their posteriors."""
+        """The best hypothesis with marks that all agree on, weighed by posteriors; arguments as ``plan_fused``."""
         plan = self.plan_fused(
-            hypotheses, acoustic_scale=acoustic_scale, left_context=to_words(left_context), audio=audio
+            hypotheses,
+            acoustic_scale=acoustic_scale,
+            left_context=to_words(left_context),
+            audio=audio,
+            weigh_words=weigh_words,
         )
         return self.finish(plan, infer_by_budget(self, plan.examples), utt_id=utt_id)
 
@@ -165,6 +176,7 @@ class Punctuator:
         acoustic_scale: float | None = None,
         left_context: Sequence[Word] = (),
         audio: Audio | None = None,
+        weigh_words: bool = False,
     ) -> Plan:
         """The windows of all hypotheses of an N-best list, best first.
 
@@ -173,6 +185,7 @@ class Punctuator:
             acoustic_scale: multiplies acoustic costs; needed where hypotheses bring costs and no posteriors.
             left_context: words just before these in the same conversation.
             audio: what was said.
+            weigh_words: also weigh each word's part by its confidence, where it has one.
         """
         sound = self._hear(audio)
         weights = posteriors(hypotheses, acoustic_scale)
@@ -181,7 +194,7 @@ class Punctuator:
             strand, more = self._plan_strand(hypothesis.words, left_context, sound, weight)
             strands.append(strand)
             examples.extend(more)
-        return self._plan(strands, examples)
+        return replace(self._plan(strands, examples), weigh_words=weigh_words)
 
     def infer(self, examples: Sequence[Example]) -> list[Probs]:
         """Probabilities of the words of each example, computed as one padded batch."""
@@ -258,7 +271,8 @@ class Punctuator:
         lead = _mark_before(plan.strands[0], probs)
         if len(plan.strands) > 1:
             tokens = [[s.words[i].word for i in s.real] for s in plan.strands]
-            marks, cases = fuse(tokens, [s.weight for s in plan.strands], parts)
+            confidences = [s.confidences() for s in plan.strands] if plan.weigh_words else None
+            marks, cases = fuse(tokens, [s.weight for s in plan.strands], parts, confidences)
         return marks, cases, lead
 
     def _write(

@@ -254,6 +254,17 @@ def test_a_mark_on_a_word_that_the_best_hypothesis_lacks_is_carried_to_its_slot(
     assert fused.text == "go. Now"
 
 
+def test_confidence_weighs_words_if_asked(punctuator: Punctuator) -> None:
+    scripted = Scripted(punctuator, {"know": [0.6, 0.4, 0.0, 0.0], "no": [0.1, 0.0, 0.9, 0.0]}, {})
+    doubtful = [Word("i"), Word("no", confidence=0.2), Word("it")]
+    hyps = [Hypothesis(to_words(["i", "know", "it"]), posterior=0.5), Hypothesis(tuple(doubtful), posterior=0.5)]
+    answers = scripted.answer([["i", "know", "it"], ["i", "no", "it"]])
+    fused = scripted.finish(scripted.plan_fused(hyps, weigh_words=True), answers)
+    shares = [0.6 * 0.5 + 0.1 * 0.1, 0.4 * 0.5, 0.9 * 0.1, 0.0]  # "know" has no confidence, so it counts in full
+    assert fused.words[1].label_probs == pytest.approx([p / 0.6 for p in shares], abs=1e-6)
+    assert scripted.finish(scripted.plan_fused(hyps), answers).words[1].mark == "."
+
+
 def test_one_hypothesis_is_the_same_as_none(punctuator: Punctuator) -> None:
     words = to_words(["so", "what", "do", "you", "think"])
     assert punctuator.fuse([Hypothesis(words)]).words == punctuator(words).words

@@ -8,6 +8,8 @@ Every hypothesis is punctuated once; the lists then differ in how many of them c
 posterior   the share of all paths of the lattice that a hypothesis holds (what `Punctuator.fuse` uses)
 equal       every hypothesis alike
 flat        posteriors of costs at a third of the acoustic and graph scale: less sure of the first
+words       posterior times the confidence of each word in the lattice (minimum Bayes risk confidences of the
+            hypothesis' own words): `Punctuator.fuse(weigh_words=True)`
 
 Inner slots and end slots apart, as in score_slots.py.
 """
@@ -27,16 +29,18 @@ from score_slots import place_reference, read_sound, read_table
 from tqdm import tqdm
 
 import kaldi_punct
+from kaldi_punct import _core
 from kaldi_punct.kaldi.data_dir import DataDir
-from kaldi_punct.kaldi.lattice import Lattice
+from kaldi_punct.kaldi.lattice import Decoder, Lattice
 from kaldi_punct.kaldi.lattice_tables import read_lattices
+from kaldi_punct.kaldi.sausage import MbrOptions, decode_mbr
 from kaldi_punct.labels import DEFAULT_LABELS, is_word, split
 from kaldi_punct.nbest import fuse
 from kaldi_punct.punctuator import Punctuator
 from kaldi_punct.scoring import Score, score_marks
 from kaldi_punct.types import Audio, Hypothesis
 
-WEIGHINGS = ("posterior", "equal", "flat")
+WEIGHINGS = ("posterior", "equal", "flat", "words")
 
 
 def main() -> None:
@@ -71,8 +75,11 @@ def score_fusion(
         is_end.extend(i in end_slots for i in range(len(marks)))
         for weighing in WEIGHINGS:
             weights = weigh(hypotheses, weighing)
+            confidences = [[w.confidence or 0.0 for w in h.words if is_word(w.word)] for h in hypotheses]
             for n in sizes:
-                fused, _ = fuse(tokens[:n], weights[:n], [(p, np.ones((len(p), 1), np.float32)) for p in probs[:n]])
+                marks_and_cases = [(p, np.ones((len(p), 1), np.float32)) for p in probs[:n]]
+                by_word = confidences[:n] if weighing == "words" else None
+                fused, _ = fuse(tokens[:n], weights[:n], marks_and_cases, by_word)
                 answers.setdefault((weighing, n), []).extend(punctuator.info.marks[i] for i in fused.argmax(-1))
     return {
         key: {
@@ -86,15 +93,27 @@ def score_fusion(
 def nbest_lists(corpus: Path, fold: str, n: int) -> Iterator[tuple[str, tuple[Hypothesis, ...]]]:
     directory = corpus / "decode" / DECODE_DIRS[fold if fold == "dev" else f"train_{fold}"]
     decoder = make_decoder(corpus, directory)
+    ids = {word: number for number, word in decoder.words.items()}
     for archive in sorted(directory.glob("lat.*.gz")):
         for rec_id, lattice in read_lattices(f"ark:{archive}"):
             if isinstance(lattice, Lattice):
-                yield rec_id, decoder.nbest(lattice, n)
+                yield rec_id, tuple(with_confidences(decoder, ids, lattice, h) for h in decoder.nbest(lattice, n))
+
+
+def with_confidences(decoder: Decoder, ids: dict[str, int], lattice: Lattice, hypothesis: Hypothesis) -> Hypothesis:
+    """The hypothesis with the confidence of each of its words among all paths of the lattice."""
+    scales = _core.Scales(decoder.lm_scale, decoder.acoustic_scale, decoder.word_ins_penalty)
+    sausage = decode_mbr(lattice, scales, MbrOptions(mbr=False), [ids[w.word] for w in hypothesis.words])
+    words = [
+        dataclasses.replace(w, confidence=min(p, 1.0))
+        for w, (_, p, _, _) in zip(hypothesis.words, sausage.one_best, strict=True)
+    ]
+    return dataclasses.replace(hypothesis, words=tuple(words))
 
 
 def mark_probs(punctuator: Punctuator, hypothesis: Hypothesis, spk_id: str, audio: Audio | None) -> np.ndarray:
     """(W, C) mark probabilities of the real words of one hypothesis, which know their speaker as in training."""
-    words = [dataclasses.replace(w, spk_id=spk_id) for w in hypothesis.words if is_word(w.word)]
+    words = [dataclasses.replace(w, spk_id=spk_id, confidence=None) for w in hypothesis.words if is_word(w.word)]
     answer = punctuator(words, audio=audio)
     return np.array([w.label_probs for w in answer.words], np.float32).reshape(len(words), -1)
 
@@ -102,7 +121,7 @@ def mark_probs(punctuator: Punctuator, hypothesis: Hypothesis, spk_id: str, audi
 def weigh(hypotheses: Sequence[Hypothesis], weighing: str) -> list[float]:
     if weighing == "equal":
         return [1.0] * len(hypotheses)
-    if weighing == "posterior":
+    if weighing in ("posterior", "words"):
         return [h.posterior or 0.0 for h in hypotheses]
     costs = np.array([(h.graph_cost or 0.0) + ACOUSTIC_SCALE * (h.acoustic_cost or 0.0) for h in hypotheses])
     return [float(w) for w in np.exp(-(costs - costs.min()) / 3)]
