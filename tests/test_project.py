@@ -76,7 +76,7 @@ def test_first_screen_has_two_commands(repo: Path) -> None:
 
 def test_readme_calls_parse(repo: Path) -> None:
     calls = [shlex.split(c.rpartition("|")[2]) for c in readme_commands(repo) if "kaldi-punct " in c]
-    assert {call[1] for call in calls} == {"punctuate", "score", "serve", "client", "train"}
+    assert {call[1] for call in calls} >= {"punctuate", "score", "serve", "client", "train"}
     for call in calls:
         assert call[0] == "kaldi-punct"
         build_parser().parse_args(call[1:])
