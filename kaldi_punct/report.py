@@ -8,6 +8,7 @@ from collections.abc import Mapping
 
 from kaldi_punct.labels import DEFAULT_LABELS, LabelSet
 from kaldi_punct.scoring import Score, score
+from kaldi_punct.significance import N_SAMPLES, Comparison, compare_tables
 
 
 def run(
@@ -30,6 +31,35 @@ def run(
     return result, to_json(result, name) if as_json else to_text(result, name)
 
 
+def run_compare(
+    ref: str | os.PathLike[str],
+    a: str | os.PathLike[str],
+    b: str | os.PathLike[str],
+    *,
+    as_json: bool = False,
+    labels: LabelSet = DEFAULT_LABELS,
+    n_samples: int = N_SAMPLES,
+    seed: int = 0,
+) -> tuple[Comparison, str]:
+    """Two tables compared on one reference, and the text to print: which is A and B and a table, or one JSON object.
+
+    Args:
+        ref: as of ``significance.compare_tables``, as are the others.
+        a: its name is told.
+        b: its name is told.
+        as_json: JSON in place of the table.
+        labels: the marks to score.
+        n_samples: how often utterances are drawn anew.
+        seed: of the draws.
+    """
+    result = compare_tables(ref, a, b, labels, n_samples=n_samples, seed=seed)
+    names = {"A": os.fspath(a), "B": os.fspath(b)}
+    if as_json:
+        named = {f"name_{side.lower()}": name for side, name in names.items()}
+        return result, json.dumps({**named, **result.as_dict()}, ensure_ascii=False)
+    return result, "\n".join([*(f"{side}: {name}" for side, name in names.items()), str(result)])
+
+
 def to_text(result: Score, name: str = "") -> str:
     """The table with ``name`` in its first line, which greps as ``%F1``."""
     first, _, rest = str(result).partition("\n")
@@ -46,6 +76,20 @@ def errors(result: Score) -> list[str]:
     """One line for each utterance that could not be scored, to be reported and counted."""
     return [f"{u}: expected in the hypothesis, got no such utterance; not scored" for u in result.missing] + [
         f"{u}: expected in the reference, got no such utterance; not scored" for u in result.unknown
+    ]
+
+
+def compare_errors(result: Comparison, a: str, b: str) -> list[str]:
+    """One line for each utterance that could not be compared, to be reported and counted."""
+    return [
+        f"{utt_id}: expected in {place}, got no such utterance; not compared"
+        for place, utt_ids in (
+            (a, result.only_b),
+            (b, result.only_a),
+            (f"{a} and {b}", result.missing),
+            ("the reference", result.unknown),
+        )
+        for utt_id in utt_ids
     ]
 
 

@@ -209,7 +209,7 @@ def score(ref: str | os.PathLike[str], hyp: str | os.PathLike[str], labels: Labe
     Raises:
         FormatError: a table cannot be read, holds a key twice, or the two have no key in common.
     """
-    ref_texts, hyp_texts = _read(ref), _read(hyp)
+    ref_texts, hyp_texts = read_marked(ref), read_marked(hyp)
     common = [u for u in ref_texts if u in hyp_texts]
     if not common:
         raise FormatError(
@@ -372,7 +372,8 @@ def _row(name: str, rates: Rates) -> str:
     return f"{name:<12}{rates.precision:8.1f}{rates.recall:8.1f}{rates.f1:8.1f}{rates.n_ref:10d}"
 
 
-def _read(table: str | os.PathLike[str]) -> dict[str, str]:
+def read_marked(table: str | os.PathLike[str]) -> dict[str, str]:
+    """The lines of a table like ``text_punct`` by their keys; a data directory stands for the one in it."""
     name = _table_of(table)
     texts = by_key(name, read_text(name))
     if not texts:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import importlib.util
+import json
 import subprocess
 import sys
 from pathlib import Path
@@ -113,6 +114,40 @@ def test_times_are_shifted_but_not_below_zero(slots: ModuleType) -> None:
     assert slots.shift(Word("a", 1.0, 0.5), 0.5).start_s == 1.5
     assert slots.shift(Word("a", 0.2, 0.5), -0.5).start_s == 0.0
     assert slots.shift(Word("a"), 0.5) == Word("a")
+
+
+def test_counts_of_slots_are_compared(repo: Path, slots: ModuleType, tmp_path: Path) -> None:
+    def write(name: str, *hyps: str) -> None:
+        made = [
+            slots.Slots(f"r{i}", ["", "?", "."], ["", hyp, "."], [False, False, True]) for i, hyp in enumerate(hyps)
+        ]
+        (tmp_path / name).write_text("".join(f"{line}\n" for line in slots.count_lines(made)))
+
+    write("a", *"....." * 8)
+    write("b", *"?????" * 8, "?")
+    lines = (tmp_path / "a").read_text().splitlines()
+    assert lines[0] == (
+        '{"rec_id": "r0", "kind": "inner", "marks": {",": {"n_ref": 0, "n_hyp": 0, "n_hit": 0}, '
+        '".": {"n_ref": 0, "n_hyp": 1, "n_hit": 0}, "?": {"n_ref": 1, "n_hyp": 0, "n_hit": 0}}}'
+    )
+    command = [sys.executable, str(repo / "egs/games/local/compare_slots.py")]
+
+    def ask(*arguments: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run([*command, *arguments], capture_output=True, text=True, check=False, cwd=tmp_path)
+
+    assert ask("a", "b", "--n-samples", "999").stdout.splitlines() == [
+        "A: a",
+        "B: b",
+        "inner micro: A 0.0, B 100.0, B - A +100.0 (95 % interval +100.0 to +100.0), p = 0.0020, 40 recordings",
+        "inner ?: A 0.0, B 100.0, B - A +100.0 (95 % interval +100.0 to +100.0), p = 0.0020, 40 recordings",
+        "inner: not compared: 0 recordings only in A, 1 only in B",
+        "end micro: A 100.0, B 100.0, B - A +0.0 (95 % interval +0.0 to +0.0), p = 1.0000, 40 recordings",
+        "end ?: A 0.0, B 0.0, B - A +0.0 (95 % interval +0.0 to +0.0), p = 1.0000, 40 recordings",
+        "end: not compared: 0 recordings only in A, 1 only in B",
+    ]
+    told = json.loads(ask("a", "b", "--json", "--seed", "3").stdout)
+    assert (told["inner"]["seed"], told["inner"]["only_b"]) == (3, ["r40"])
+    assert ask("a,b", "b").stderr == "b:1: expected each recording once, got 'r0' again\n"
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,8 @@ e.g.: local/score_slots.py exp/ref_a_all/best data/ref/b
 A seam between two joined files is a pause that says only that a file ended, and nearly every file ends a sentence; so a
 figure over all slots would measure the joining. An end slot is the word that a file's last reference word projects to.
 Slots whose mark is unknown ("⁇" in the reference) are not scored.
-`--silence` puts silence in place of the sound, `--shift-s 0.5` moves every word time.
+`--silence` puts silence in place of the sound, `--shift-s 0.5` moves every word time. `--counts F` writes what was
+counted in each recording, for compare_slots.py.
 """
 
 from __future__ import annotations
@@ -14,8 +15,9 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 
@@ -35,9 +37,13 @@ def main() -> None:
     parser.add_argument("data_dir", type=Path)
     parser.add_argument("--silence", action="store_true", help="zeros in place of the sound")
     parser.add_argument("--shift-s", type=float, default=0.0, help="added to every word time")
+    parser.add_argument("--counts", type=Path, help="JSON lines: counts of each recording and kind of slot")
     parser.add_argument("--json", action="store_true")
     args = parser.parse_args()
-    scores = score_slots(args.model, args.data_dir, silence=args.silence, shift_s=args.shift_s)
+    slots = label_slots(args.model, args.data_dir, silence=args.silence, shift_s=args.shift_s)
+    if args.counts is not None:
+        args.counts.write_text("".join(f"{line}\n" for line in count_lines(slots)), encoding="utf-8")
+    scores = score_all(slots)
     if args.json:
         print(json.dumps({kind: score.as_dict() for kind, score in scores.items()}))
         return
@@ -45,27 +51,54 @@ def main() -> None:
         print(f"{kind} slots\n{score}\n")
 
 
+class Slots(NamedTuple):
+    """The slots of one recording: the true mark (None is not scored), the one given, whether a file ends there."""
+
+    rec_id: str
+    ref_marks: list[str | None]
+    hyp_marks: list[str]
+    is_end: list[bool]
+
+
 def score_slots(model: str, data_dir: Path, *, silence: bool = False, shift_s: float = 0.0) -> dict[str, Score]:
     """Scores by kind of slot: "inner" and "end"."""
+    return score_all(label_slots(model, data_dir, silence=silence, shift_s=shift_s))
+
+
+def label_slots(model: str, data_dir: Path, *, silence: bool = False, shift_s: float = 0.0) -> list[Slots]:
+    """What a model answers in each recording, beside what is true."""
     punctuator = kaldi_punct.load(model)
     data = DataDir(data_dir)
     ends = {k: [int(v) for v in text.split(" ")] for k, text in read_table(data_dir / "file_ends").items()}
-    ref_marks: list[str | None] = []
-    hyp_marks: list[str] = []
-    is_end: list[bool] = []
+    out = []
     for utterance in data:
         words = [shift(w, shift_s) for w in utterance.words]
         audio = read_sound(data.wav_scp[utterance.utt_id], silence) if punctuator.info.hears else None
         answer = punctuator(words, audio=audio)
         reference = split(data.text_punct[utterance.utt_id])
         marks, end_slots = place_reference(reference, ends[utterance.utt_id], [w.word for w in words])
-        ref_marks.extend(marks)
-        hyp_marks.extend(w.mark for w in answer.words)
-        is_end.extend(i in end_slots for i in range(len(words)))
+        is_end = [i in end_slots for i in range(len(words))]
+        out.append(Slots(utterance.utt_id, marks, [w.mark for w in answer.words], is_end))
+    return out
+
+
+def score_all(slots: Sequence[Slots]) -> dict[str, Score]:
+    """Scores by kind of slot, over recordings."""
+    ref_marks = [m for s in slots for m in s.ref_marks]
+    hyp_marks = [m for s in slots for m in s.hyp_marks]
+    is_end = [e for s in slots for e in s.is_end]
     return {
         "inner": score_marks(ref_marks, hyp_marks, labels=DEFAULT_LABELS, mask=[not e for e in is_end]),
         "end": score_marks(ref_marks, hyp_marks, labels=DEFAULT_LABELS, mask=is_end),
     }
+
+
+def count_lines(slots: Sequence[Slots]) -> Iterator[str]:
+    """JSON objects ``{"rec_id", "kind", "marks": {mark: {"n_ref", "n_hyp", "n_hit"}}}``, two a recording."""
+    for s in slots:
+        for kind, score in score_all([s]).items():
+            marks = {mark: dataclasses.asdict(rates) for mark, rates in score.marks.items()}
+            yield json.dumps({"rec_id": s.rec_id, "kind": kind, "marks": marks})
 
 
 def place_reference(
