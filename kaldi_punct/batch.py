@@ -34,6 +34,7 @@ class Example:
         last_frames: (W,) frame in which the word ends; -1 unknown.
         onset_frames: (W,) frame of the next word's onset; -1 unknown.
         marks, cases: (W,) targets, IGNORE where unknown; None outside training.
+        source: utterances and words that it was cut from, for messages; "" outside training.
     """
 
     piece_ids: Ints
@@ -44,6 +45,7 @@ class Example:
     onset_frames: Ints | None = None
     marks: Ints | None = None
     cases: Ints | None = None
+    source: str = ""
 
     @property
     def n_pieces(self) -> int:

@@ -94,14 +94,18 @@ class TrainConfig:
         default_factory=list
     )  # words taken of each training set, whole recordings; empty or 0: all
     batch_pieces: int = 1536  # padded pieces a batch
+    accumulate: int = 1  # batches a step in each process: a step learns from processes x accumulate of them
     peak_lr: float = 1.2e-4  # of the pretrained encoder
     head_lr: float = 1e-3  # of everything that starts from scratch
+    layer_decay: float = 1.0  # rate of each transformer layer as a share of that above it; 1: all learn alike
     weight_decay: float = 0.01  # of matrices; biases and norms have none
     warmup_share: float = 0.05  # of all steps; then the rate falls linearly to 0
     max_grad_norm: float = 1.0
     case_weight: float = 0.4  # of the case head's loss; the mark head's is 1
+    label_smoothing: float = 0.0  # share of each target spread over all classes; 0: none
     max_steps: int = 0  # stop here, schedule included; 0: n_epochs decide
     save_every_steps: int = 500
+    log_every_steps: int = 50  # loss and speed, in the log and TensorBoard
     dev_max_words: int = 0  # words of each dev set scored after an epoch, whole recordings; 0: all
     precision: str = "fp32"  # fp32 or bf16 (needs hardware that multiplies bf16, else many times slower)
     seed: int = 1
@@ -178,8 +182,11 @@ def check(config: Config) -> None:
     for option in dataclasses.fields(config.train):
         value = getattr(config.train, option.name)
         if isinstance(value, (int, float)):
-            least = 1 if option.name == "save_every_steps" else 0
+            least = 1 if option.name in ("accumulate", "log_every_steps", "save_every_steps") else 0
             _require(least <= value < float("inf"), f"train.{option.name}", f"a number of at least {least}", value)
+    _require(0 < config.train.layer_decay <= 1, "train.layer_decay", "above 0, at most 1", config.train.layer_decay)
+    what = "at least 0, below 1"
+    _require(config.train.label_smoothing < 1, "train.label_smoothing", what, config.train.label_smoothing)
     _require(
         config.train.batch_pieces >= config.data.max_pieces,
         "train.batch_pieces",

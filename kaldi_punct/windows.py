@@ -181,12 +181,25 @@ def _guess_time(track: Track, sound: Sound, n_words: int) -> float:
     return float(np.interp(n_words, place, np.concatenate([[sound.start_s], middle_s, [sound_end_s]])))
 
 
+def count_frames(track: Track, start: int, stop: int, left_context_s: float) -> int:
+    """How many frames the example of words start..stop of a track has; see ``cut_example``."""
+    if track.sound is None:
+        return 0
+    first, last = _find_frames(track.sound, *_find_span(track, start, stop), left_context_s)
+    return last - first
+
+
 def _cut_sound(sound: Sound, begin_s: float, end_s: float, left_context_s: float) -> tuple[Floats, float]:
     """(frames, time of the first) around what is said from ``begin_s`` to ``end_s``; no frames where that is NaN."""
+    first, last = _find_frames(sound, begin_s, end_s, left_context_s)
+    return sound.frames[first:last], sound.start_s + first * sound.frame_shift_s
+
+
+def _find_frames(sound: Sound, begin_s: float, end_s: float, left_context_s: float) -> tuple[int, int]:
     if math.isnan(begin_s):
-        return sound.frames[:0], sound.start_s
+        return 0, 0
     from_s = begin_s - left_context_s - sound.start_s
     to_s = end_s + MAX_ONSET_DELAY_S - sound.start_s
     first = min(max(int(from_s / sound.frame_shift_s), 0), len(sound.frames))
     last = min(max(int(to_s / sound.frame_shift_s) + 1, first), len(sound.frames))
-    return sound.frames[first:last], sound.start_s + first * sound.frame_shift_s
+    return first, last

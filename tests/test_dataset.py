@@ -12,7 +12,8 @@ from tokenizers import Tokenizer, models, pre_tokenizers
 
 from kaldi_punct.batch import IGNORE, PieceTable
 from kaldi_punct.config import DataConfig
-from kaldi_punct.dataset import EpochExamples, count_words, hide, mixed_lexicon, read_conversations
+from kaldi_punct.dataset import count_words, mixed_lexicon, read_conversations
+from kaldi_punct.epochs import EpochExamples, hide
 from kaldi_punct.kaldi.data_dir import DataDir
 from kaldi_punct.labels import LabelSet
 from kaldi_punct.timing import CONFIDENCE_COLUMNS, SPEAKER_COLUMNS, TIME_COLUMNS

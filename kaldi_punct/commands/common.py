@@ -26,12 +26,14 @@ class Tally:
         n_errors: those that did not; each was reported.
         cut_short: an input ended before its end: truncated, corrupt, or a pipe that failed.
         silent: no last line (a server has none).
+        note: what else the last line should say.
     """
 
     n_done: int = 0
     n_errors: int = 0
     cut_short: bool = False
     silent: bool = False
+    note: str = ""
 
     def report(self, error: Exception, utt_id: str = "") -> None:
         """Reports and counts one thing that could not be done; names the utterance where the error does not."""
@@ -48,7 +50,7 @@ class Tally:
         """Logs the last line; returns the exit status."""
         if self.silent:
             return 1 if self.n_errors else 0
-        log.info("Done %d, %d errors", self.n_done, self.n_errors)
+        log.info("Done %d, %d errors%s", self.n_done, self.n_errors, f" ({self.note})" if self.note else "")
         return 0 if self.n_done > 0 and not self.cut_short else 1
 
 

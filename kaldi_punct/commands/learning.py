@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import logging
+import os
 from typing import TYPE_CHECKING
 
 from kaldi_punct.commands.common import Tally
@@ -53,12 +54,15 @@ def add_verbs(verbs: Verbs) -> None:
 def run_train(args: argparse.Namespace, tally: Tally) -> None:
     """Trains a model."""
     from kaldi_punct.config import Config
-    from kaldi_punct.training import train
+    from kaldi_punct.training import run_training
 
+    if int(os.environ.get("RANK", "0")) > 0:  # one of several processes: the first tells how it goes
+        log.setLevel(logging.WARNING)
     config = Config.load(args.config, args.overrides)
-    best = train(args.train.split(","), args.dev.split(","), args.out, config)
-    log.info("the best model is %s", best)
-    tally.n_done = 1
+    outcome = run_training(args.train.split(","), args.dev.split(","), args.out, config)
+    log.info("the best model is %s", outcome.best_dir)
+    tally.n_done = outcome.n_steps
+    tally.note = f"steps, {outcome.n_words} words, {outcome.n_split} batches split for want of memory"
 
 
 def run_models(args: argparse.Namespace, tally: Tally) -> None:  # noqa: ARG001

@@ -10,21 +10,55 @@ from torch.nn import functional as F
 
 from kaldi_punct.batch import IGNORE
 from kaldi_punct.config import Config
+from kaldi_punct.errors import ConfigError
+from kaldi_punct.models.lexical import LexicalEncoder
 from kaldi_punct.models.muse import Logits, Muse
 
 
-def label_loss(logits: Logits, marks: Tensor, cases: Tensor, case_weight: float) -> Tensor:
-    """Mean cross-entropy of marks, plus that of cases by its weight; unknown targets count for nothing."""
+def label_loss(
+    logits: Logits,
+    marks: Tensor,
+    cases: Tensor,
+    case_weight: float,
+    smoothing: float = 0.0,
+    n_targets: Tensor | None = None,
+) -> Tensor:
+    """Mean cross-entropy of marks, plus that of cases by its weight; unknown targets count for nothing.
 
-    def one(scores: Tensor, targets: Tensor) -> Tensor:
-        total = F.cross_entropy(scores.float().flatten(0, 1), targets.flatten(), ignore_index=IGNORE, reduction="sum")
-        return total / (targets != IGNORE).sum().clamp(min=1)
+    Args:
+        logits: of both heads.
+        marks, cases: (B, W) targets, IGNORE where unknown.
+        case_weight: of the case head's loss.
+        smoothing: share of each target that is spread evenly over all classes.
+        n_targets: (2,) known marks and cases to divide by; None for those given here. Give those of all parts where a
+            step is computed in parts.
+    """
 
-    return one(logits.marks, marks) + case_weight * one(logits.cases, cases)
+    def one(scores: Tensor, targets: Tensor, n: Tensor | None) -> Tensor:
+        total = F.cross_entropy(
+            scores.float().flatten(0, 1),
+            targets.flatten(),
+            ignore_index=IGNORE,
+            reduction="sum",
+            label_smoothing=smoothing,
+        )
+        return total / ((targets != IGNORE).sum() if n is None else n).clamp(min=1)
+
+    n_marks, n_cases = (None, None) if n_targets is None else n_targets
+    return one(logits.marks, marks, n_marks) + case_weight * one(logits.cases, cases, n_cases)
 
 
 def parameter_groups(model: Muse, config: Config) -> list[dict[str, Any]]:
-    """AdamW groups: pretrained or from scratch, with weight decay (matrices) or without (biases, norms)."""
+    """AdamW groups: pretrained or from scratch, with weight decay (matrices) or without (biases, norms).
+
+    With ``train.layer_decay`` each layer of a transformer has a group of its own: the top one learns at
+    ``train.peak_lr``, each below at ``layer_decay`` times the rate of the one above, the embeddings slowest.
+
+    Raises:
+        ConfigError: a layer decay for a model without layers to tell apart.
+    """
+    layer_decay = config.train.layer_decay
+    heights = layer_heights(model) if layer_decay != 1.0 else {}
     groups: dict[tuple[float, float], list[nn.Parameter]] = {}
     if model.config.lexical == "transformer":
         pretrained = "lexical."
@@ -32,9 +66,41 @@ def parameter_groups(model: Muse, config: Config) -> list[dict[str, Any]]:
         pretrained = "lexical.embeddings." if model.config.embeddings else "none"
     for name, parameter in model.named_parameters():
         lr = config.train.peak_lr if name.startswith(pretrained) else config.train.head_lr
+        lr *= layer_decay ** heights.get(name, 0)
         decay = config.train.weight_decay if parameter.ndim >= 2 else 0.0
         groups.setdefault((lr, decay), []).append(parameter)
     return [{"params": p, "lr": lr, "weight_decay": decay} for (lr, decay), p in groups.items()]
+
+
+def layer_heights(model: Muse) -> dict[str, int]:
+    """How many layers stand above each parameter of the transformer, by name; what follows the layers has 0.
+
+    Raises:
+        ConfigError: no transformer, or one whose layers cannot be told apart.
+    """
+    lexical = model.lexical
+    if not isinstance(lexical, LexicalEncoder):
+        raise ConfigError(
+            f"train.layer_decay: expected 1 with model.lexical {model.config.lexical!r}, which is not pretrained in "
+            "layers"
+        )
+    n_layers = model.config.n_layers
+    lists = [n for n, m in lexical.named_modules() if isinstance(m, nn.ModuleList) and len(m) == n_layers]
+    if len(lists) != 1:
+        raise ConfigError(
+            f"train.layer_decay: expected 1 with {type(lexical.transformer).__name__}, whose layers cannot be told "
+            "apart"
+        )
+    prefix = f"lexical.{lists[0]}."
+    heights: dict[str, int] = {}
+    passed = False
+    for name, _ in model.named_parameters():
+        if name.startswith(prefix):
+            passed = True
+            heights[name] = n_layers - 1 - int(name.removeprefix(prefix).partition(".")[0])
+        elif name.startswith("lexical."):
+            heights[name] = 0 if passed else n_layers
+    return heights
 
 
 def set_learning_rate(optimizer: Any, peak_lrs: Sequence[float], step: int, n_steps: int, warmup_share: float) -> None:
