@@ -912,19 +912,31 @@ class TestLearning:
 
         seen: list[Any] = []
 
-        def train(train_dirs: Any, dev_dirs: Any, exp_dir: Any, config: Any) -> Path:
+        def run_training(train_dirs: Any, dev_dirs: Any, exp_dir: Any, config: Any) -> training.Outcome:
             seen.extend([train_dirs, dev_dirs, exp_dir, config])
-            return Path(exp_dir) / "best"
+            return training.Outcome(Path(exp_dir) / "best", n_steps=7, n_words=90, n_split=len(seen) // 8)
 
-        monkeypatch.setattr(training, "train", train)
+        monkeypatch.setattr(training, "run_training", run_training)
         Path("conf.yaml").write_text("train: {n_epochs: 3}\n")
         done = run(
             "train", "--config", "conf.yaml", "--set", "train.seed=5", "--set", "model.n_layers=2", "a,b", "c", "exp"
         )
         assert seen[:3] == [["a", "b"], ["c"], "exp"]
         assert (seen[3].train.n_epochs, seen[3].train.seed, seen[3].model.n_layers) == (3, 5, 2)
-        assert "the best model is exp/best" in done.err
-        assert (done.status, done.last) == (0, "Done 1, 0 errors")
+        assert "90 words in 7 steps; the best model is exp/best" in done.err
+        assert (done.status, done.last) == (0, "Done 7, 0 errors")
+        done = run("train", "a", "b", "exp")
+        assert (done.status, done.last) == (0, "Done 7, 0 errors (1 batches split for want of memory)")
+
+    def test_one_process_of_several_leaves_the_telling_to_the_first(
+        self, run: Callable[..., SimpleNamespace], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        from kaldi_punct import training
+
+        outcome = training.Outcome(Path("best"), 1, 1, 0)
+        monkeypatch.setattr(training, "run_training", lambda *_: outcome)
+        monkeypatch.setenv("RANK", "1")
+        assert run("train", "a", "b", "exp").err == ""
 
     def test_train_with_an_unknown_key(self, run: Callable[..., SimpleNamespace]) -> None:
         done = run("train", "--set", "train.sead=5", "a", "b", "c")

@@ -57,6 +57,13 @@ def test_dump_loads_to_the_same(tmp_path: Path) -> None:
         ("model.lstm_dim=0", "model.lstm_dim: expected at least 1, got 0"),
         ("train=5", "override: expected a mapping at train., got int"),
         ("train.precision=fp8", "train.precision: expected fp32 or bf16, got 'fp8'"),
+        ("train.accumulate=0", "train.accumulate: expected a number of at least 1, got 0"),
+        ("train.log_every_steps=0", "train.log_every_steps: expected a number of at least 1, got 0"),
+        ("train.save_every_steps=0", "train.save_every_steps: expected a number of at least 1, got 0"),
+        ("train.layer_decay=0", "train.layer_decay: expected above 0, at most 1, got 0.0"),
+        ("train.layer_decay=1.1", "train.layer_decay: expected above 0, at most 1, got 1.1"),
+        ("train.label_smoothing=1", "train.label_smoothing: expected at least 0, below 1, got 1.0"),
+        ("train.max_grad_norm=-1", "train.max_grad_norm: expected a number of at least 0, got -1.0"),
     ],
 )
 def test_errors(override: str, message: str) -> None:

@@ -23,7 +23,8 @@ def add_verbs(verbs: Verbs) -> None:
         "train",
         "Trains a model",
         "kaldi-punct train --set train.init=en --set train.max_steps=2 egs/mini egs/mini exp/punct",
-        "A run that was stopped goes on from its last checkpoint. The best model is <exp-dir>/best.",
+        "A run that was stopped goes on from its last checkpoint. The best model is <exp-dir>/best. Several processes "
+        "train one model under torchrun or accelerate launch. The last line counts optimizer steps.",
     )
     parser.add_argument(
         "--config", metavar="F.yaml", help="sections model, data and train; defaults where it says nothing"
@@ -60,9 +61,10 @@ def run_train(args: argparse.Namespace, tally: Tally) -> None:
         log.setLevel(logging.WARNING)
     config = Config.load(args.config, args.overrides)
     outcome = run_training(args.train.split(","), args.dev.split(","), args.out, config)
-    log.info("the best model is %s", outcome.best_dir)
+    log.info("%d words in %d steps; the best model is %s", outcome.n_words, outcome.n_steps, outcome.best_dir)
     tally.n_done = outcome.n_steps
-    tally.note = f"steps, {outcome.n_words} words, {outcome.n_split} batches split for want of memory"
+    if outcome.n_split:
+        tally.note = f"{outcome.n_split} batches split for want of memory"
 
 
 def run_models(args: argparse.Namespace, tally: Tally) -> None:  # noqa: ARG001
