@@ -14,9 +14,9 @@ from __future__ import annotations
 
 import dataclasses
 import difflib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 import yaml
 from omegaconf import OmegaConf
@@ -24,6 +24,8 @@ from omegaconf.errors import OmegaConfBaseException
 
 from kaldi_punct.errors import ConfigError
 from kaldi_punct.labels import MARK_MAP, MARKS
+
+T = TypeVar("T")
 
 READ_OUTS = ("last", "first", "mean")
 LEXICALS = ("transformer", "blstm", "lstm")
@@ -131,22 +133,7 @@ class Config:
         Raises:
             ConfigError: unknown key (with the nearest known one), wrong type, or a value out of range.
         """
-        try:
-            merged = OmegaConf.structured(cls)
-            if path is not None:
-                merged = OmegaConf.merge(merged, _known(OmegaConf.to_container(OmegaConf.load(path)), cls, path))
-            if overrides:
-                dotted = OmegaConf.to_container(OmegaConf.from_dotlist(list(overrides)))
-                merged = OmegaConf.merge(merged, _known(dotted, cls, "override"))
-            config = OmegaConf.to_object(merged)
-        except OSError as e:
-            raise ConfigError(f"{path}: expected a readable YAML file, got {e.strerror}") from e
-        except (yaml.YAMLError, UnicodeDecodeError) as e:
-            raise ConfigError(f"{path}: expected YAML, got something else: {' '.join(str(e).split())}") from e
-        except OmegaConfBaseException as e:
-            key = f" {e.full_key}:" if e.full_key else ""
-            raise ConfigError(f"{path or 'override'}:{key} {str(e).splitlines()[0]}") from e
-        assert isinstance(config, cls), "OmegaConf returned another type. This is a bug."
+        config = read_options(cls, path, overrides)
         check(config)
         return config
 
@@ -155,18 +142,56 @@ class Config:
         return OmegaConf.to_yaml(OmegaConf.structured(self))
 
 
+def read_options(node: type[T], path: str | None = None, overrides: Sequence[str] = ()) -> T:
+    """The options of a YAML file with dotted overrides, its keys and types checked but not yet its values.
+
+    Args:
+        node: a dataclass whose fields are sections.
+        path: YAML file; None for the defaults.
+        overrides: ``section.key=value`` each.
+
+    Raises:
+        ConfigError: unknown key (with the nearest known one), or wrong type.
+    """
+    try:
+        merged = OmegaConf.structured(node)
+        if path is not None:
+            merged = OmegaConf.merge(merged, _known(OmegaConf.to_container(OmegaConf.load(path)), node, path))
+        if overrides:
+            dotted = OmegaConf.to_container(OmegaConf.from_dotlist(list(overrides)))
+            merged = OmegaConf.merge(merged, _known(dotted, node, "override"))
+        config = OmegaConf.to_object(merged)
+    except OSError as e:
+        raise ConfigError(f"{path}: expected a readable YAML file, got {e.strerror}") from e
+    except (yaml.YAMLError, UnicodeDecodeError) as e:
+        raise ConfigError(f"{path}: expected YAML, got something else: {' '.join(str(e).split())}") from e
+    except OmegaConfBaseException as e:
+        key = f" {e.full_key}:" if e.full_key else ""
+        raise ConfigError(f"{path or 'override'}:{key} {str(e).splitlines()[0]}") from e
+    assert isinstance(config, node), "OmegaConf returned another type. This is a bug."
+    return config
+
+
+def options_from_dict(node: type[T], values: Mapping[str, Any], where: str) -> T:
+    """A section as a model directory holds it.
+
+    Raises:
+        ConfigError: a key that this version does not know.
+    """
+    known = {f.name for f in dataclasses.fields(node)}  # type: ignore[arg-type]
+    for key in values:
+        if key not in known:
+            raise ConfigError(f"{where}: unknown key {key!r}{_hint(key, known)}; it may come from a newer kaldi_punct")
+    return node(**values)
+
+
 def model_config_from_dict(values: dict[str, Any], where: str) -> ModelConfig:
     """The model section as a checkpoint holds it.
 
     Raises:
         ConfigError: a key that this version does not know.
     """
-    known = {f.name for f in dataclasses.fields(ModelConfig)}
-    values = _renamed(values)
-    for key in values:
-        if key not in known:
-            raise ConfigError(f"{where}: unknown key {key!r}{_hint(key, known)}; it may come from a newer kaldi_punct")
-    config = ModelConfig(**values)
+    config = options_from_dict(ModelConfig, _renamed(values), where)
     check(Config(model=config))
     return config
 
@@ -174,20 +199,20 @@ def model_config_from_dict(values: dict[str, Any], where: str) -> ModelConfig:
 def check(config: Config) -> None:
     """Raises ConfigError where a value is out of range, or does not go with another."""
     _check_model(config.model)
-    _require(config.data.max_pieces >= 16, "data.max_pieces", "at least 16", config.data.max_pieces)
+    require(config.data.max_pieces >= 16, "data.max_pieces", "at least 16", config.data.max_pieces)
     for name in ("crop_prob", "hide_times_prob", "hide_confidence_prob", "hide_speakers_prob", "hide_audio_prob"):
         value = getattr(config.data, name)
-        _require(0.0 <= value <= 1.0, f"data.{name}", "a probability 0..1", value)
-    _require(config.train.precision in ("fp32", "bf16"), "train.precision", "fp32 or bf16", config.train.precision)
+        require(0.0 <= value <= 1.0, f"data.{name}", "a probability 0..1", value)
+    require(config.train.precision in ("fp32", "bf16"), "train.precision", "fp32 or bf16", config.train.precision)
     for option in dataclasses.fields(config.train):
         value = getattr(config.train, option.name)
         if isinstance(value, (int, float)):
             least = 1 if option.name in ("accumulate", "log_every_steps", "save_every_steps") else 0
-            _require(least <= value < float("inf"), f"train.{option.name}", f"a number of at least {least}", value)
-    _require(0 < config.train.layer_decay <= 1, "train.layer_decay", "above 0, at most 1", config.train.layer_decay)
+            require(least <= value < float("inf"), f"train.{option.name}", f"a number of at least {least}", value)
+    require(0 < config.train.layer_decay <= 1, "train.layer_decay", "above 0, at most 1", config.train.layer_decay)
     what = "at least 0, below 1"
-    _require(config.train.label_smoothing < 1, "train.label_smoothing", what, config.train.label_smoothing)
-    _require(
+    require(config.train.label_smoothing < 1, "train.label_smoothing", what, config.train.label_smoothing)
+    require(
         config.train.batch_pieces >= config.data.max_pieces,
         "train.batch_pieces",
         "at least data.max_pieces",
@@ -203,7 +228,7 @@ def _check_model(model: ModelConfig) -> None:
         ("acoustic", ACOUSTICS),
         ("fusion", FUSIONS),
     ):
-        _require(getattr(model, name) in values, f"model.{name}", f"one of {values}", getattr(model, name))
+        require(getattr(model, name) in values, f"model.{name}", f"one of {values}", getattr(model, name))
     for name in (
         "n_layers",
         "lexical_dim",
@@ -213,28 +238,29 @@ def _check_model(model: ModelConfig) -> None:
         "conv_kernel",
         "lstm_dim",
     ):
-        _require(getattr(model, name) >= 1, f"model.{name}", "at least 1", getattr(model, name))
-    _require(bool(model.marks) and model.marks[0] == "", "model.marks", "'' (no mark) first", model.marks)
+        require(getattr(model, name) >= 1, f"model.{name}", "at least 1", getattr(model, name))
+    require(bool(model.marks) and model.marks[0] == "", "model.marks", "'' (no mark) first", model.marks)
     unknown = sorted({m for m in model.mark_map.values() if m is not None} - set(model.marks))
-    _require(not unknown, "model.mark_map", "values out of model.marks", unknown)
+    require(not unknown, "model.mark_map", "values out of model.marks", unknown)
     if model.lexical == "transformer":
-        _require(model.tokens == "pieces", "model.tokens", "'pieces' with model.lexical 'transformer'", model.tokens)
-        _require(model.embeddings == "", "model.embeddings", "'' with model.lexical 'transformer'", model.embeddings)
+        require(model.tokens == "pieces", "model.tokens", "'pieces' with model.lexical 'transformer'", model.tokens)
+        require(model.embeddings == "", "model.embeddings", "'' with model.lexical 'transformer'", model.embeddings)
     elif model.tokens == "words":
         what = "'' or a file of word vectors with model.tokens 'words'"
-        _require(model.embeddings != "encoder", "model.embeddings", what, model.embeddings)
+        require(model.embeddings != "encoder", "model.embeddings", what, model.embeddings)
     else:
         what = "'' or 'encoder' with model.tokens 'pieces'"
-        _require(model.embeddings in ("", "encoder"), "model.embeddings", what, model.embeddings)
+        require(model.embeddings in ("", "encoder"), "model.embeddings", what, model.embeddings)
     if model.lookahead is not None:
-        _require(model.lookahead >= 0, "model.lookahead", "null or at least 0", model.lookahead)
+        require(model.lookahead >= 0, "model.lookahead", "null or at least 0", model.lookahead)
         what = "null with model.lexical 'blstm' (it reads from the end)"
-        _require(model.lexical != "blstm", "model.lookahead", what, model.lookahead)
+        require(model.lexical != "blstm", "model.lookahead", what, model.lookahead)
         what = f"one of {CAUSAL_ACOUSTICS} with model.lookahead (pitch hears ahead)"
-        _require(model.acoustic in CAUSAL_ACOUSTICS, "model.acoustic", what, model.acoustic)
+        require(model.acoustic in CAUSAL_ACOUSTICS, "model.acoustic", what, model.acoustic)
 
 
-def _require(ok: bool, key: str, expected: str, got: object) -> None:
+def require(ok: bool, key: str, expected: str, got: object) -> None:
+    """Raises ConfigError unless ``ok``."""
     if not ok:
         raise ConfigError(f"{key}: expected {expected}, got {got!r}")
 
