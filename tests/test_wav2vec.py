@@ -28,13 +28,13 @@ def test_the_large_model_is_the_released_one() -> None:
     config = Wav2vecConfig.large()
     assert config == Wav2vecConfig()
     assert (config.receptive_field_samples, config.min_ahead) == (465, 3)
-    with torch.device("meta"):
-        model = Wav2vec(config)
+    model = Wav2vec(config)
     # 7 + 12 convolutions and norms of 512 channels, and 12 steps of 512 x 512: counted on the public model.
     assert sum(p.numel() for p in model.parameters()) == 32_537_088
-    encoded, context = model(torch.empty(2, 16_000, device="meta"))
-    assert encoded.shape == context.shape == (2, 98, 512)
-    assert model.prediction(context).shape == (2, 98, 12, 512)
+    with torch.no_grad():
+        encoded, context = model(torch.randn(2, 3_200))
+        assert encoded.shape == context.shape == (2, 18, 512)
+        assert model.prediction(context).shape == (2, 18, 12, 512)
 
 
 def test_the_base_model_hears_210_ms() -> None:

@@ -198,7 +198,7 @@ class Prediction(nn.Module):
     def forward(self, context: Tensor) -> Tensor:
         dim, _, n_steps = self.weight.shape
         matrix = self.weight.transpose(1, 2).reshape(dim, n_steps * dim)
-        return (context @ matrix).unflatten(2, (n_steps, dim)) + self.bias
+        return (context @ matrix).reshape(*context.shape[:2], n_steps, dim) + self.bias
 
 
 def read_config(directory: Path) -> Wav2vecConfig:
