@@ -32,6 +32,8 @@ LEXICALS = ("transformer", "blstm", "lstm")
 TOKENS = ("pieces", "words")
 ACOUSTICS = ("none", "melspec", "pitch")
 CAUSAL_ACOUSTICS = ("none", "melspec")  # Kaldi's search for the pitch knows the whole sound
+HEARINGS = ("fused", "added")
+LEARNS = ("all", "sound")
 FUSIONS = ("forced_alignment", "onset", "attention", "both", "gate")
 
 
@@ -61,6 +63,9 @@ class ModelConfig:
     conv_kernel: int = 5  # frames (paper, section 4.2); its stride is 2 where the fusion attends, else 1
     lstm_dim: int = 256  # width of the acoustic LSTM (paper, section 4.2)
     fusion: str = "onset"  # how words hear: forced_alignment (the paper's), onset, attention, both or gate
+    hearing: str = (
+        "fused"  # with the words in the heads, or added: it moves what words alone would say (see models/muse)
+    )
     dropout: float = 0.1  # before the heads; the encoder's own is encoder_dropout
     encoder_dropout: float = 0.0  # inside the encoder; 0 trains 1.3 times faster on a CPU
 
@@ -90,6 +95,7 @@ class TrainConfig:
     """One training run."""
 
     init: str = ""  # go on from this model ("en", a directory) on other data; its architecture replaces section model
+    learn: str = "all"  # or sound: train.init, deaf so far, learns to hear; its answers without sound stay as they are
     n_epochs: int = 1
     repeats: list[int] = field(default_factory=list)  # how often an epoch takes each training set; empty: once each
     max_words: list[int] = field(
@@ -203,6 +209,12 @@ def check(config: Config) -> None:
     for name in ("crop_prob", "hide_times_prob", "hide_confidence_prob", "hide_speakers_prob", "hide_audio_prob"):
         value = getattr(config.data, name)
         require(0.0 <= value <= 1.0, f"data.{name}", "a probability 0..1", value)
+    require(config.train.learn in LEARNS, "train.learn", f"one of {LEARNS}", config.train.learn)
+    if config.train.learn == "sound":
+        require(config.train.init != "", "train.init", "a model that learns to hear (train.learn is 'sound')", "")
+        require(
+            config.model.acoustic != "none", "model.acoustic", "what it will hear (train.learn is 'sound')", "none"
+        )
     require(config.train.precision in ("fp32", "bf16"), "train.precision", "fp32 or bf16", config.train.precision)
     for option in dataclasses.fields(config.train):
         value = getattr(config.train, option.name)
@@ -227,6 +239,7 @@ def _check_model(model: ModelConfig) -> None:
         ("tokens", TOKENS),
         ("acoustic", ACOUSTICS),
         ("fusion", FUSIONS),
+        ("hearing", HEARINGS),
     ):
         require(getattr(model, name) in values, f"model.{name}", f"one of {values}", getattr(model, name))
     for name in (

@@ -33,6 +33,7 @@ from kaldi_punct.corpora import count_training_words, fit_normaliser, read_corpo
 from kaldi_punct.dataset import mixed_lexicon
 from kaldi_punct.dev_scoring import score_conversations
 from kaldi_punct.epochs import EpochExamples
+from kaldi_punct.models.muse import freeze_all_but_hearing, learn_to_hear
 from kaldi_punct.models.objective import parameter_groups, set_learning_rate
 from kaldi_punct.punctuator import Punctuator
 from kaldi_punct.run_state import STATE, State, keep_config, restore_state, save_state, write_results
@@ -115,10 +116,13 @@ class _Run:
         config.model = self.checkpoint.config
         self.corpora = read_corpora(train_dirs, dev_dirs, self.checkpoint, config)
         if not resumed:
-            found = mixed_lexicon(self.corpora.train)
-            self.checkpoint.case_lexicon = {**self.checkpoint.case_lexicon, **found}
-            if not options.init:
+            if options.learn == "all":
+                found = mixed_lexicon(self.corpora.train)
+                self.checkpoint.case_lexicon = {**self.checkpoint.case_lexicon, **found}
+            if not options.init or options.learn == "sound":
                 fit_normaliser(self.checkpoint.model, self.corpora.train)
+        if options.learn == "sound":
+            freeze_all_but_hearing(self.checkpoint.model)
         optimizer: Any = torch.optim.AdamW(parameter_groups(self.checkpoint.model, config), betas=(0.9, 0.98))
         self.peak_lrs = [float(g["lr"]) for g in optimizer.param_groups]
         self.state = State(batches_a_step=options.accumulate * self.accelerator.num_processes)
@@ -248,6 +252,11 @@ class _Run:
         checkpoint = checkpoints.load(init)
         checkpoints.check_reach(checkpoint.encoder_config, self.config.data.max_pieces, init)
         checkpoint.window = self.config.data
+        if self.config.train.learn == "sound":
+            checkpoint.model = learn_to_hear(checkpoint.model, checkpoint.encoder_config, self.config.model)
+            checkpoint.config = checkpoint.model.config
+            log.info("%s learns to hear: all else stays as it is", init)
+            return checkpoint
         log.info("going on from %s: its architecture replaces section model", init)
         return checkpoint
 

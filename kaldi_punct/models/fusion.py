@@ -62,7 +62,11 @@ class ForcedAlignmentFusion(nn.Module):
         out = read_states(heard.states, heard.last)  # (B, W, S)
         if self.onset:
             out = torch.cat([out, read_states(heard.states, heard.onset)], dim=-1)
-        return torch.where((heard.last >= 0).unsqueeze(-1), out, self.missing)
+        return torch.where(self.hears(heard), out, self.missing)
+
+    def hears(self, heard: Heard) -> Tensor:
+        """Which words hear anything: (B, W, 1) bool."""
+        return (heard.last >= 0).unsqueeze(-1)
 
 
 class AttentionFusion(nn.Module):
@@ -90,15 +94,16 @@ class AttentionFusion(nn.Module):
         """
         if heard is None:
             return self.missing.expand(*words.shape[:2], self.width)
-        place = torch.arange(heard.states.shape[1], device=words.device)
-        seen = (place < heard.n_states.unsqueeze(1)).unsqueeze(1)  # (B, 1, T)
-        if heard.until is not None:
-            seen = seen & (place <= heard.until.unsqueeze(-1))  # (B, W, T)
+        seen = seen_states(heard)
         hears = seen.any(-1, keepdim=True)  # (B, 1 or W, 1)
         # A softmax over nothing is not a number, and so would be its gradient: such words look at one state in vain.
-        seen = seen | (~hears & (place == 0))
+        seen = seen | (~hears & (torch.arange(seen.shape[-1], device=seen.device) == 0))
         out = F.scaled_dot_product_attention(words, self.key(heard.states), heard.states, attn_mask=seen)
         return torch.where(hears, out, self.missing)
+
+    def hears(self, heard: Heard) -> Tensor:
+        """Which words hear anything: (B, 1 or W, 1) bool."""
+        return seen_states(heard).any(-1, keepdim=True)
 
 
 class BothFusion(nn.Module):
@@ -113,6 +118,10 @@ class BothFusion(nn.Module):
     def forward(self, words: Tensor, heard: Heard | None) -> Tensor:
         """The acoustic vector of each word: (B, W, D) -> (B, W, width)."""
         return torch.cat([self.aligned(words, heard), self.attention(words, heard)], dim=-1)
+
+    def hears(self, heard: Heard) -> Tensor:
+        """Which words hear anything: (B, W, 1) bool."""
+        return self.aligned.hears(heard) | self.attention.hears(heard)
 
 
 class GateFusion(nn.Module):
@@ -133,6 +142,10 @@ class GateFusion(nn.Module):
         out: Tensor = share * self.project(aligned) + (1 - share) * attended
         return out
 
+    def hears(self, heard: Heard) -> Tensor:
+        """Which words hear anything: (B, W, 1) bool."""
+        return self.aligned.hears(heard) | self.attention.hears(heard)
+
 
 Fusion = ForcedAlignmentFusion | AttentionFusion | BothFusion | GateFusion
 
@@ -146,6 +159,13 @@ def make_fusion(name: str, lexical_width: int, width: int) -> Fusion:
     if name == "gate":
         return GateFusion(lexical_width, width)
     return ForcedAlignmentFusion(width, onset=name == "onset")
+
+
+def seen_states(heard: Heard) -> Tensor:
+    """Which states each word may attend to: (B, 1 or W, T) bool."""
+    place = torch.arange(heard.states.shape[1], device=heard.states.device)
+    seen = (place < heard.n_states.unsqueeze(1)).unsqueeze(1)  # (B, 1, T)
+    return seen if heard.until is None else seen & (place <= heard.until.unsqueeze(-1))
 
 
 def read_states(states: Tensor, index: Tensor) -> Tensor:

@@ -7,18 +7,25 @@ With a lookahead k (``ModelConfig.lookahead``) the label of word i depends on wo
 confidences, speakers) and on the sound up to the end of word i+k. A fusion with an onset read-out (onset, both, gate)
 waits for the onset of word i+1, at most 0.5 s from the end of word i: it knows that onset, and the sound up to it, also
 where k is 0. So a word can be labelled as soon as that much has come, with the same result as in a whole window.
+
+With ``ModelConfig.hearing`` "added" the heads see words and times alone, and what is heard moves their logits by a head
+of its own (``SoundHead``), only where something is heard: a model that learned to hear afterwards (``learn_to_hear``)
+answers without sound exactly as it did before.
 """
 
 from __future__ import annotations
 
+import dataclasses
 from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional as F
 from transformers import PreTrainedConfig
 
 from kaldi_punct.batch import Batch
 from kaldi_punct.config import ModelConfig
+from kaldi_punct.errors import ConfigError
 from kaldi_punct.features import FEATURE_DIMS
 from kaldi_punct.models.acoustic import AcousticEncoder
 from kaldi_punct.models.baselines import RecurrentConfig, RecurrentEncoder
@@ -27,6 +34,9 @@ from kaldi_punct.models.fusion import FRAMES_A_STATE, Fusion, Heard, make_fusion
 from kaldi_punct.models.lexical import LexicalEncoder
 from kaldi_punct.timing import N_TIMING
 from kaldi_punct.types import Case
+
+
+ACOUSTIC_KEYS = ("acoustic", "sample_rate_hz", "conv_kernel", "lstm_dim", "fusion")  # of ModelConfig
 
 
 class Inputs(NamedTuple):
@@ -77,12 +87,16 @@ class Muse(nn.Module):
             nn.init.zeros_(self.timing_to_pieces.weight)
         self.acoustic: AcousticEncoder | None = None
         self.fusion: Fusion | None = None
+        self.sound_head: SoundHead | None = None
         fused = width + (config.timing_dim if config.timing else 0)
         if config.acoustic != "none":
             n_features, stride = FEATURE_DIMS[config.acoustic], FRAMES_A_STATE[config.fusion]
             self.acoustic = AcousticEncoder(n_features, config.lstm_dim, config.conv_kernel, stride)
             self.fusion = make_fusion(config.fusion, width, config.lstm_dim)
-            fused += self.fusion.width
+            if config.hearing == "added":
+                self.sound_head = SoundHead(fused + self.fusion.width, config.lstm_dim, len(config.marks))
+            else:
+                fused += self.fusion.width
         self.dropout = nn.Dropout(config.dropout)
         self.mark_head = nn.Linear(fused, len(config.marks))
         self.case_head = nn.Linear(fused, len(Case))
@@ -95,10 +109,20 @@ class Muse(nn.Module):
         if self._read_later:
             words = torch.cat([words, words_later(words, inputs.piece_words, self._read_later)], dim=-1)
         parts = [words] if timing is None else [words, timing]
-        if self.fusion is not None:
-            parts.append(self.fusion(words, self._hear(inputs)))
+        heard = self._hear(inputs)
+        sound = None if self.fusion is None else self.fusion(words, heard)  # (B, W, S)
+        if sound is not None and self.sound_head is None:
+            parts.append(sound)
         fused = self.dropout(torch.cat(parts, dim=-1))
-        return Logits(self.mark_head(fused), self.case_head(fused))
+        logits = Logits(self.mark_head(fused), self.case_head(fused))
+        if self.fusion is None or self.sound_head is None or sound is None or (heard is None and not self.training):
+            return logits
+        moved = self.sound_head(torch.cat([fused, self.dropout(sound)], dim=-1))
+        # In training a batch that hears nothing still has gradients, of zero.
+        hears = (
+            self.fusion.hears(heard) if heard is not None else torch.zeros_like(moved.marks[..., :1], dtype=torch.bool)
+        )
+        return Logits(*(logit + torch.where(hears, by, 0.0) for logit, by in zip(logits, moved, strict=True)))
 
     def _embed_timing(self, inputs: Inputs) -> tuple[Tensor | None, Tensor | None]:
         """(what is added to the pieces (B, P, D), what goes to the heads (B, W, H)) of the timing features."""
@@ -136,6 +160,49 @@ class Muse(nn.Module):
         sums = torch.cat([torch.zeros_like(pieces[:, :1]), pieces.cumsum(1)], dim=1)  # (B, P + 1, D)
         n_pieces = (inputs.last_pieces - inputs.first_pieces + 1).unsqueeze(-1)
         return (pick_pieces(sums, inputs.last_pieces + 1) - pick_pieces(sums, inputs.first_pieces)) / n_pieces
+
+
+class SoundHead(nn.Module):
+    """What a word's sound adds to its logits, known what it is and when it is said; nothing before it is trained."""
+
+    def __init__(self, width: int, hidden: int, n_marks: int) -> None:
+        super().__init__()
+        self.hidden = nn.Linear(width, hidden)
+        self.marks = nn.Linear(hidden, n_marks)
+        self.cases = nn.Linear(hidden, len(Case))
+        for head in (self.marks, self.cases):
+            nn.init.zeros_(head.weight)
+            nn.init.zeros_(head.bias)
+
+    def forward(self, words: Tensor) -> Logits:
+        """(B, W, width) of words and sound -> what moves their logits."""
+        hidden = F.gelu(self.hidden(words))
+        return Logits(self.marks(hidden), self.cases(hidden))
+
+
+def learn_to_hear(model: Muse, encoder_config: PreTrainedConfig | RecurrentConfig, config: ModelConfig) -> Muse:
+    """A model that can hear, with a deaf one's weights; it gives the same answers until it is trained.
+
+    Args:
+        model: the deaf one.
+        encoder_config: of its encoder.
+        config: what it will hear, and how; its acoustic part counts, with ``hearing`` "added".
+
+    Raises:
+        ConfigError: the model hears already.
+    """
+    if model.config.acoustic != "none":
+        raise ConfigError("train.init: expected a model that does not hear (train.learn is 'sound'), got one that does")
+    parts = {name: getattr(config, name) for name in ACOUSTIC_KEYS}
+    hearing = Muse(dataclasses.replace(model.config, **parts, hearing="added"), encoder_config)
+    hearing.load_state_dict({**hearing.state_dict(), **model.state_dict()})
+    return hearing
+
+
+def freeze_all_but_hearing(model: Muse) -> None:
+    """No training changes what the model makes of words and times."""
+    for name, parameter in model.named_parameters():
+        parameter.requires_grad_(name.partition(".")[0] in ("acoustic", "fusion", "sound_head"))
 
 
 def make_lexical(

@@ -51,6 +51,8 @@ def label_loss(
 def parameter_groups(model: Muse, config: Config) -> list[dict[str, Any]]:
     """AdamW groups: pretrained or from scratch, with weight decay (matrices) or without (biases, norms).
 
+    Frozen parameters are in none.
+
     With ``train.layer_decay`` each layer of a transformer has a group of its own: the top one learns at
     ``train.peak_lr``, each below at ``layer_decay`` times the rate of the one above, the embeddings slowest.
 
@@ -65,6 +67,8 @@ def parameter_groups(model: Muse, config: Config) -> list[dict[str, Any]]:
     else:
         pretrained = "lexical.embeddings." if model.config.embeddings else "none"
     for name, parameter in model.named_parameters():
+        if not parameter.requires_grad:
+            continue
         lr = config.train.peak_lr if name.startswith(pretrained) else config.train.head_lr
         lr *= layer_decay ** heights.get(name, 0)
         decay = config.train.weight_decay if parameter.ndim >= 2 else 0.0
