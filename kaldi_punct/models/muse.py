@@ -35,7 +35,6 @@ from kaldi_punct.models.lexical import LexicalEncoder
 from kaldi_punct.timing import N_TIMING
 from kaldi_punct.types import Case
 
-
 ACOUSTIC_KEYS = ("acoustic", "sample_rate_hz", "conv_kernel", "lstm_dim", "fusion")  # of ModelConfig
 
 
