@@ -16,9 +16,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from compare_slots import KINDS, read_counts
-from kaldi_punct.significance import Counts, compare
 
 from kaldi_punct.scoring import Rates
+from kaldi_punct.significance import Counts, compare
 
 Pool = dict[str, dict[str, Counts]]  # kind of slot -> recording -> mark -> counts
 MARKS = (",", ".", "?")
