@@ -212,9 +212,7 @@ def check(config: Config) -> None:
     require(config.train.learn in LEARNS, "train.learn", f"one of {LEARNS}", config.train.learn)
     if config.train.learn == "sound":
         require(config.train.init != "", "train.init", "a model that learns to hear (train.learn is 'sound')", "")
-        require(
-            config.model.acoustic != "none", "model.acoustic", "what it will hear (train.learn is 'sound')", "none"
-        )
+        require(config.model.acoustic != "none", "model.acoustic", "what it will hear (train.learn is 'sound')", "none")
     require(config.train.precision in ("fp32", "bf16"), "train.precision", "fp32 or bf16", config.train.precision)
     for option in dataclasses.fields(config.train):
         value = getattr(config.train, option.name)
