@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import gzip
 import importlib.util
 import json
 import subprocess
-import sys
 from pathlib import Path
 from types import ModuleType
 
 import pytest
 
 from kaldi_punct.config import Config
-from kaldi_punct.kaldi.data_dir import DataDir
 from kaldi_punct.labels import split
 from kaldi_punct.types import Word
 
@@ -36,62 +33,6 @@ def test_configurations_are_read_and_tell_their_name(path: Path) -> None:
     Config.load(str(path))
     if path.parts[-3] == "games":  # a row of a table each
         assert path.read_text(encoding="utf-8").startswith(f"# {path.stem}: ")
-
-
-def prepare(repo: Path, *arguments: str | Path) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, str(repo / "egs/en/local/prepare_data.py"), *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, text=True, check=False, cwd=repo)
-
-
-def pack(path: Path, *rows: str) -> Path:
-    path.write_bytes(gzip.compress("".join(f"{row}\n" for row in rows).encode()))
-    return path
-
-
-def test_podcasts_are_conversations_of_turns(repo: Path, tmp_path: Path) -> None:
-    rows = [f"e{e}\t{t:03d}\tSpeaker {t % 2}\tWell, turn {t}." for e in range(4) for t in range(3)]
-    source = pack(tmp_path / "p.tsv.gz", *rows)
-    assert prepare(repo, "podcasts", source, tmp_path / "all").returncode == 0
-    conversations = list(DataDir(tmp_path / "all").conversations())
-    assert [c.rec_id for c in conversations] == ["e0", "e1", "e2", "e3"]
-    first = conversations[0].utterances
-    assert [u.utt_id for u in first] == ["e0-Speaker_0-000", "e0-Speaker_1-001", "e0-Speaker_0-002"]
-    assert first[0].words[0] == Word("well", spk_id="e0-Speaker_0")
-    done = prepare(repo, "podcasts", source, tmp_path / "some", "--max-words", "10")
-    assert "2 of 4 episodes, 6 turns, 18 words" in done.stderr
-    drawn = {seed: (tmp_path / f"s{seed}" / "reco2utt") for seed in range(1, 6)}
-    for seed, path in drawn.items():
-        prepare(repo, "podcasts", source, path.parent, "--max-words", "3", "--seed", str(seed))
-    assert len({path.read_text() for path in drawn.values()}) > 1
-
-
-def test_ami_words_have_their_times(repo: Path, tmp_path: Path) -> None:
-    rows = ["m\tA\t1.0\t1.5\tWell\t,", "m\tA\t\t\tX_M_L_\t", "m\tA\t1.2\t2.0\tyes\t.", "m\tB\t0.5\t0.7\tNo\t?"]
-    done = prepare(repo, "ami", pack(tmp_path / "a.tsv.gz", *rows), tmp_path / "d")
-    assert "2 meeting channels, 4 words, 1 of them without times, 1 moved" in done.stderr
-    data = DataDir(tmp_path / "d")
-    assert data.text_punct == {"m-A": "Well, XML yes.", "m-B": "No?"}
-    words = {u.utt_id: [(w.word, w.start_s, w.duration_s) for w in u.words] for u in data}
-    assert words == {
-        "m-A": [("well", 1.0, 0.5), ("xml", 1.5, 0.0), ("yes", 1.5, 0.5)],
-        "m-B": [("no", 0.5, 0.2)],
-    }
-
-
-def test_earnings21_is_taken_as_it_is(repo: Path, tmp_path: Path) -> None:
-    (tmp_path / "c").mkdir()
-    pack(tmp_path / "c" / "ctm.gz", "call 1 0.00 0.50 well", "call 1 0.50 0.50 yes")
-    pack(tmp_path / "c" / "text_punct.call.gz", "call Well, yes.")
-    assert prepare(repo, "earnings21", tmp_path / "c", tmp_path / "d").returncode == 0
-    data = DataDir(tmp_path / "d")
-    assert [[w.word for w in u.words] for u in data] == [["well", "yes"]]
-    assert data.text_punct == {"call": "Well, yes."}
-
-
-def test_a_row_of_the_wrong_width(repo: Path, tmp_path: Path) -> None:
-    source = pack(tmp_path / "a.tsv.gz", "m\tA\t1.0")
-    done = prepare(repo, "ami", source, tmp_path / "d")
-    assert (done.returncode, done.stderr) == (1, f"{source}:1: expected 6 fields, got 3\n")
 
 
 @pytest.fixture(scope="module")

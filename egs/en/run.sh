@@ -30,11 +30,12 @@ done
 
 if [ "$stage" -le 0 ]; then
   for set in train dev; do
-    local/prepare_data.py ami "$corpora/ami/$set.words.tsv.gz" data/ami_$set
-    local/prepare_data.py earnings21 "$corpora/earnings21/$set" data/earnings21_$set
+    kaldi-punct prepare --from ami "$corpora/ami/$set.words.tsv.gz" data/ami_$set
+    kaldi-punct prepare --from earnings21 "$corpora/earnings21/$set" data/earnings21_$set
   done
-  local/prepare_data.py podcasts "$corpora/podcasts/dev.turns.tsv.gz" data/podcasts_dev
-  local/prepare_data.py podcasts "$corpora/podcasts/train.turns.tsv.gz" data/podcasts_train --max-words "$podcast_words"
+  kaldi-punct prepare --from podcasts "$corpora/podcasts/dev.turns.tsv.gz" data/podcasts_dev
+  kaldi-punct prepare --from podcasts --max-words "$podcast_words" "$corpora/podcasts/train.turns.tsv.gz" \
+    data/podcasts_train
 fi
 
 if [ "$stage" -le 1 ]; then

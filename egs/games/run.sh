@@ -29,7 +29,7 @@ done
 [ -d "$corpus/decode" ] || { echo "$0: expected directory $corpus/decode to exist; give --corpus" >&2 && exit 1; }
 
 if [ "$stage" -le 0 ]; then
-  local/prepare_data.py "$corpus" data
+  kaldi-punct prepare --from games "$corpus" data
 fi
 
 if [ "$stage" -le 1 ]; then

@@ -63,6 +63,7 @@ class DataDir:
         utt2spk: speaker by utterance.
         wav_scp: rxfilename by recording.
         reco2utt: the utterances of each recording, in time order.
+        reco2file_and_channel: (file, channel) by recording.
         ctm: words with times by utterance, on the recording's clock where ``segments`` tells it.
         errors: utterances left out, and why: their times step back by more than 0.1 s.
         n_steps_back: how many times a word begins before the one before it, by less than that.
@@ -80,12 +81,14 @@ class DataDir:
         self.utt2spk: Mapping[str, str] = self._table("utt2spk", read_utt2spk)
         self.wav_scp: Mapping[str, str] = self._table("wav.scp", read_wav_scp)
         self.reco2utt: Mapping[str, tuple[str, ...]] = self._table("reco2utt", read_reco2utt)
-        self._channel = self._table("reco2file_and_channel", read_reco2file_and_channel)
+        self.reco2file_and_channel: Mapping[str, tuple[str, str]] = self._table(
+            "reco2file_and_channel", read_reco2file_and_channel
+        )
         segments = self._find("segments")
         self.segments: Mapping[str, Segment] = (
             {} if segments is None else {s.utt_id: s for s in read_segments(segments, check_sorted=True)}
         )
-        self.ctm = CtmWords(self._find("ctm"), self.segments, self.utt2spk, self._channel)
+        self.ctm = CtmWords(self._find("ctm"), self.segments, self.utt2spk, self.reco2file_and_channel)
         self.errors: Mapping[str, UtteranceError] = self.ctm.errors
         self.n_steps_back = self.ctm.n_steps_back
         every = self._every_utterance(punctuated)
@@ -111,7 +114,7 @@ class DataDir:
         if utt_id in self.errors:
             raise self.errors[utt_id]
         segment = self.segments.get(utt_id)
-        rec_id, channel = self._place(utt_id)
+        rec_id, channel = self.place(utt_id)
         start_s, end_s = (segment.start_s, segment.end_s) if segment else (None, None)
         return Utterance(utt_id, self._words(utt_id), rec_id, channel, start_s, end_s)
 
@@ -136,7 +139,7 @@ class DataDir:
     def _group(self, utt_id: str) -> tuple[str, str | None]:
         """What an utterance shares with the others of its conversation."""
         if self.segments:
-            return self._place(utt_id)
+            return self.place(utt_id)
         # A list of reco2utt is one conversation; an utterance that no list has stands alone.
         return self._rec_of.get(utt_id, utt_id), None
 
@@ -148,14 +151,14 @@ class DataDir:
             return tuple(Word(w, spk_id=spk_id) for w in split_fields(self.text.get(utt_id, "")))
         return tuple(Word(w.word, spk_id=spk_id) for w in labels.split(self.text_punct[utt_id]))
 
-    def _place(self, utt_id: str) -> tuple[str, str | None]:
+    def place(self, utt_id: str) -> tuple[str, str | None]:
         """(recording, channel) of an utterance; without any table that says so it is a recording of its own."""
         if segment := self.segments.get(utt_id):
             rec_id = segment.rec_id
         else:
             rec_id = self._rec_of.get(utt_id) or self.ctm.rec_id(utt_id) or utt_id
-        if rec_id in self._channel:
-            return rec_id, self._channel[rec_id][1]
+        if rec_id in self.reco2file_and_channel:
+            return rec_id, self.reco2file_and_channel[rec_id][1]
         return rec_id, None if self.segments else self.ctm.channel(utt_id)
 
     def _every_utterance(self, punctuated: Mapping[str, str]) -> list[str]:
@@ -184,7 +187,7 @@ class DataDir:
                 self._check_subset("utt2spk", self.utt2spk, name, known)
         if self.wav_scp:
             name = "segments" if self.segments else "ctm" if self.ctm.exists else "text"
-            self._check_subset("wav.scp", self.wav_scp, name, (self._place(u)[0] for u in known))
+            self._check_subset("wav.scp", self.wav_scp, name, (self.place(u)[0] for u in known))
         self._warn(
             "text_punct",
             n_punctuated - len(self.text_punct),

@@ -24,7 +24,6 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
-from prepare_data import ACOUSTIC_SCALE, DECODE_DIRS, make_decoder
 from score_slots import place_reference, read_sound, read_table
 from tqdm import tqdm
 
@@ -36,6 +35,7 @@ from kaldi_punct.kaldi.lattice_tables import read_lattices
 from kaldi_punct.kaldi.sausage import MbrOptions, decode_mbr
 from kaldi_punct.labels import DEFAULT_LABELS, is_word, split
 from kaldi_punct.nbest import fuse
+from kaldi_punct.preparation.games import ACOUSTIC_SCALE, DECODE_DIRS, make_decoder
 from kaldi_punct.punctuator import Punctuator
 from kaldi_punct.scoring import Score, score_marks
 from kaldi_punct.types import Audio, Hypothesis

@@ -1,0 +1,85 @@
+"""Words of the AMI meetings (``meeting channel start end word mark``): an utterance a person, with a CTM."""
+
+from __future__ import annotations
+
+import logging
+import re
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from kaldi_punct.errors import FormatError
+from kaldi_punct.kaldi.streams import to_seconds
+from kaldi_punct.preparation.distribution import SetCounts
+from kaldi_punct.preparation.rows import read_rows
+from kaldi_punct.preparation.writing import Report, counts_of, new_data_dir
+
+log = logging.getLogger(__name__)
+
+_FIELDS = "meeting channel start end word mark"
+_SPELLED = re.compile(r"(?:\w_)+(?:'?s)?")  # "X_M_L_"
+
+
+@dataclass
+class _Channel:
+    """The words of one person in one meeting so far."""
+
+    words: list[str] = field(default_factory=list)
+    ctm: list[str] = field(default_factory=list)
+    start_s: float = 0.0
+    end_s: float = 0.0
+
+
+def prepare_ami(source: Path, out: Path, report: Report) -> SetCounts:
+    """Writes ``text_punct`` and ``ctm``; returns what they hold.
+
+    Spelled words "X_M_L_" become "XML". Words without times begin where the word before ends and last 0 s; words that
+    step back begin with the word before. Both are counted and logged.
+
+    Args:
+        source: rows with tabs, packed or not.
+        out: the directory to make.
+        report: takes bad rows.
+
+    Raises:
+        FormatError: no row can be used.
+    """
+    channels: dict[str, _Channel] = {}
+    n_blank = n_back = 0
+    for n, (meeting, name, start, end, word, mark) in read_rows(source, _FIELDS, report):
+        channel = channels.setdefault(f"{meeting}-{name}", _Channel())
+        try:
+            if not meeting or not name or not word.strip(" "):
+                raise FormatError(
+                    f"{source}:{n}: expected a meeting, a channel and a word, got one of them empty; left out"
+                )
+            if start and end:
+                start_s, end_s = to_seconds(str(source), n, start), to_seconds(str(source), n, end)
+            else:
+                n_blank += 1
+                start_s = end_s = channel.end_s
+        except FormatError as e:
+            report(e)
+            continue
+        n_back += start_s < channel.start_s
+        channel.start_s = max(start_s, channel.start_s)
+        channel.end_s = max(end_s, channel.start_s)
+        if _SPELLED.fullmatch(word):
+            word = word.replace("_", "")
+        word = word.replace(" ", "")
+        duration_s = channel.end_s - channel.start_s
+        channel.ctm.append(f"{meeting}-{name} 1 {channel.start_s:.2f} {duration_s:.2f} {word.lower()}")
+        channel.words.append(word + mark)
+    if not any(c.words for c in channels.values()):
+        raise FormatError(f"{source}: expected rows '{_FIELDS}' with tabs between, got none that can be used")
+    with new_data_dir(out) as writer:
+        for utt_id in sorted(u for u, c in channels.items() if c.words):
+            writer.write("text_punct", utt_id, " ".join(channels[utt_id].words))
+            writer.write_lines("ctm", channels[utt_id].ctm)
+    log.info(
+        "%d meeting channels, %d words, %d of them without times, %d moved to the start of the word before",
+        len(channels),
+        sum(len(c.words) for c in channels.values()),
+        n_blank,
+        n_back,
+    )
+    return counts_of(writer)
