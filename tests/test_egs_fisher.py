@@ -88,8 +88,8 @@ def test_from_discs_to_parts_with_times(run: Run, recipe: Path) -> None:
     ]  # fmt: skip
     assert calls[4] == (
         "steps/nnet3/align.sh --cmd my.pl --nj 2 --use-gpu false --online-ivector-dir exp/punct_train/ivectors "
-        "--scale-opts --transition-scale=1.0 --acoustic-scale=1.0 --self-loop-scale=1.0 data/punct_train data/lang exp/m "
-        "exp/punct_train/ali"
+        "--scale-opts --transition-scale=1.0 --acoustic-scale=1.0 --self-loop-scale=1.0 data/punct_train data/lang "
+        "exp/m exp/punct_train/ali"
     )
     assert calls[5] == (
         "steps/get_train_ctm.sh --cmd my.pl --use-segments false --frame-shift 0.03 data/punct_train data/lang "
