@@ -92,7 +92,7 @@ class PieceTable:
     """Pieces of words by a tokenizer, each word by itself and remembered."""
 
     def __init__(self, tokenizer: Tokenizer, cls_id: int, sep_id: int, unk_id: int) -> None:
-        self.cls_id, self.sep_id = cls_id, sep_id
+        self.cls_id, self.sep_id, self.unk_id = cls_id, sep_id, unk_id
         prefix = " " if isinstance(tokenizer.pre_tokenizer, ByteLevel) else ""
 
         @lru_cache(maxsize=200_000)

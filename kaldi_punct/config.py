@@ -30,7 +30,7 @@ T = TypeVar("T")
 READ_OUTS = ("last", "first", "mean")
 LEXICALS = ("transformer", "blstm", "lstm")
 TOKENS = ("pieces", "words")
-ACOUSTICS = ("none", "melspec", "pitch")
+ACOUSTICS = ("none", "melspec", "pitch", "prosody")
 CAUSAL_ACOUSTICS = ("none", "melspec")  # Kaldi's search for the pitch knows the whole sound
 HEARINGS = ("fused", "added")
 LEARNS = ("all", "sound")
@@ -58,7 +58,7 @@ class ModelConfig:
     )  # reference mark -> one of marks, or null: unknown, neither learned nor scored
     timing: bool = True  # word times, confidence and speaker change as features
     timing_dim: int = 64  # width of the timing features' hidden layer
-    acoustic: str = "none"  # frames that the model hears: none, melspec (80) or pitch (4)
+    acoustic: str = "none"  # frames that the model hears: none, melspec (80), pitch (4) or prosody (both)
     sample_rate_hz: int = 8000  # of the sound that the model hears; other audio is resampled to it
     conv_kernel: int = 5  # frames (paper, section 4.2); its stride is 2 where the fusion attends, else 1
     lstm_dim: int = 256  # width of the acoustic LSTM (paper, section 4.2)
@@ -87,6 +87,8 @@ class DataConfig:
     hide_confidence_prob: float = 0.25  # the same for confidences
     hide_speakers_prob: float = 0.5  # the same for speaker changes
     hide_audio_prob: float = 0.15  # the same for sound
+    hide_words_prob: float = 0.0  # the same for all words: what times and sound say alone is learned too
+    drop_word_prob: float = 0.0  # share of words hidden one by one, against learning a small training set by heart
     left_context_s: float = 2.0  # sound before a window's first word that the LSTM hears first
 
 
@@ -206,7 +208,7 @@ def check(config: Config) -> None:
     """Raises ConfigError where a value is out of range, or does not go with another."""
     _check_model(config.model)
     require(config.data.max_pieces >= 16, "data.max_pieces", "at least 16", config.data.max_pieces)
-    for name in ("crop_prob", "hide_times_prob", "hide_confidence_prob", "hide_speakers_prob", "hide_audio_prob"):
+    for name in (f.name for f in dataclasses.fields(config.data) if f.name.endswith("_prob")):
         value = getattr(config.data, name)
         require(0.0 <= value <= 1.0, f"data.{name}", "a probability 0..1", value)
     require(config.train.learn in LEARNS, "train.learn", f"one of {LEARNS}", config.train.learn)

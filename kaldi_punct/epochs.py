@@ -102,7 +102,7 @@ class EpochExamples:
             targets[: cut.mask_left] = IGNORE
             targets[len(targets) - cut.mask_right :] = IGNORE
         example = cut_example(
-            hide(conversation.track, self._config, rng),
+            hide(conversation.track, self._config, rng, self._table.unk_id),
             cut.start,
             cut.stop,
             self._table,
@@ -114,8 +114,8 @@ class EpochExamples:
         return replace(example, source=conversation.describe(cut.start, cut.stop))
 
 
-def hide(track: Track, config: DataConfig, rng: np.random.Generator) -> Track:
-    """The track with times, confidences, speakers and sound hidden at random.
+def hide(track: Track, config: DataConfig, rng: np.random.Generator, unk_id: int) -> Track:
+    """The track with times, confidences, speakers, sound and words hidden at random.
 
     Sound that is heard at word times alone goes with them; other sound is cut then as for words that have none.
     """
@@ -139,7 +139,16 @@ def hide(track: Track, config: DataConfig, rng: np.random.Generator) -> Track:
         track = replace(track, start_s=unknown, end_s=unknown)
     if sound or (times and track.sound is not None and track.sound.by_times):
         track = replace(track, sound=None)
-    return track
+    return _hide_words(track, config, rng, unk_id)
+
+
+def _hide_words(track: Track, config: DataConfig, rng: np.random.Generator, unk_id: int) -> Track:
+    """Unknown pieces, as many, in place of those of all words, or of some."""
+    if not config.hide_words_prob and not config.drop_word_prob:
+        return track
+    hidden = rng.random(len(track)) < (1.0 if rng.random() < config.hide_words_prob else config.drop_word_prob)
+    pieces = [(unk_id,) * len(p) if h else p for p, h in zip(track.pieces, hidden.tolist(), strict=True)]
+    return replace(track, pieces=pieces)
 
 
 def _cut_conversation(

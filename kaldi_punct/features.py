@@ -20,7 +20,7 @@ from kaldi_punct.types import Audio
 
 FRAME_SHIFT_S = 0.01
 FRAME_LENGTH_S = 0.025
-FEATURE_DIMS: Mapping[str, int] = {"melspec": 80, "pitch": 4}
+FEATURE_DIMS: Mapping[str, int] = {"melspec": 80, "pitch": 4, "prosody": 84}
 
 _FRAMES_A_SECOND = 100
 _INT16_SCALE = 32768.0  # Kaldi computes on samples as 16-bit files hold them
@@ -116,7 +116,20 @@ def pitch(audio: Audio) -> NDArray[np.float32]:
     return np.array(frames[:n], dtype=np.float32)
 
 
-_COMPUTE: Mapping[str, Callable[[Audio], NDArray[np.float32]]] = {"melspec": melspec, "pitch": pitch}
+def prosody(audio: Audio) -> NDArray[np.float32]:
+    """``melspec`` and ``pitch`` side by side: (T, 84); what is said of either holds.
+
+    Raises:
+        ConfigError: a sample rate that features cannot be made from.
+    """
+    return np.concatenate([melspec(audio), pitch(audio)], axis=1)
+
+
+_COMPUTE: Mapping[str, Callable[[Audio], NDArray[np.float32]]] = {
+    "melspec": melspec,
+    "pitch": pitch,
+    "prosody": prosody,
+}
 
 
 def _shift_samples(sample_rate_hz: int) -> int:

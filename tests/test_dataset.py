@@ -21,6 +21,7 @@ from kaldi_punct.types import Word
 from kaldi_punct.windows import Sound, build_track
 
 LABELS = LabelSet()
+UNK = 9  # a piece that no word has
 
 
 @pytest.fixture(scope="module")
@@ -120,12 +121,12 @@ def test_hiding(table: PieceTable, tmp_path: Path) -> None:
     nothing = DataConfig(hide_times_prob=0, hide_confidence_prob=0, hide_speakers_prob=0, hide_audio_prob=0)
     for name, columns in (("times", TIME_COLUMNS), ("confidence", CONFIDENCE_COLUMNS), ("speakers", SPEAKER_COLUMNS)):
         config = DataConfig(**{**vars(nothing), f"hide_{name}_prob": 1.0})
-        hidden = hide(track, config, rng)
+        hidden = hide(track, config, rng, UNK)
         rest = [c for c in range(track.timing.shape[1]) if c not in columns]
         assert not hidden.timing[:, list(columns)].any()
-        assert np.array_equal(hidden.timing[:, rest], hide(track, nothing, rng).timing[:, rest])
+        assert np.array_equal(hidden.timing[:, rest], hide(track, nothing, rng, UNK).timing[:, rest])
         assert np.isnan(hidden.start_s).all() == np.isnan(hidden.end_s).all() == (name == "times")
-    assert hide(track, nothing, rng) == track
+    assert hide(track, nothing, rng, UNK) == track
 
 
 def test_sound_that_is_heard_by_word_times_is_hidden_with_them(table: PieceTable) -> None:
@@ -134,11 +135,30 @@ def test_sound_that_is_heard_by_word_times_is_hidden_with_them(table: PieceTable
     for by_times in (True, False):
         sound = Sound(np.zeros((100, 4), np.float32), 0.01, by_times=by_times)
         track = build_track([Word("a", 0.1, 0.2), Word("b", 0.5, 0.2)], table, sound)
-        assert hide(track, DataConfig(**nothing), rng).sound is sound
-        assert hide(track, DataConfig(**{**nothing, "hide_audio_prob": 1.0}), rng).sound is None
-        untimed = hide(track, DataConfig(**{**nothing, "hide_times_prob": 1.0}), rng)
+        assert hide(track, DataConfig(**nothing), rng, UNK).sound is sound
+        assert hide(track, DataConfig(**{**nothing, "hide_audio_prob": 1.0}), rng, UNK).sound is None
+        untimed = hide(track, DataConfig(**{**nothing, "hide_times_prob": 1.0}), rng, UNK)
         assert (untimed.sound is None) == by_times
         assert track.start_s[0] == 0.1
+
+
+def test_words_are_hidden_at_random(table: PieceTable) -> None:
+    track = build_track([Word("ab", 0.1, 0.2), Word("c", 0.5, 0.2)] * 200, table)
+    nothing = {f"hide_{name}_prob": 0.0 for name in ("times", "confidence", "speakers", "audio")}
+
+    def hidden(seed: int, **more: float) -> list[bool]:
+        found = hide(track, DataConfig(**nothing, **more), np.random.default_rng(seed), UNK)
+        assert [len(p) for p in found.pieces] == [len(p) for p in track.pieces]
+        assert found.timing is track.timing
+        flags = [p != q for p, q in zip(found.pieces, track.pieces, strict=True)]
+        assert all(set(p) == {UNK} for p, h in zip(found.pieces, flags, strict=True) if h)
+        return flags
+
+    assert all(hidden(0, hide_words_prob=1.0))
+    assert not any(hidden(0, hide_words_prob=0.0))
+    windows = [all(hidden(seed, hide_words_prob=0.3)) for seed in range(200)]
+    assert 40 < sum(windows) < 80
+    assert 20 < sum(hidden(0, drop_word_prob=0.1)) < 60
 
 
 def test_words_are_counted_as_they_are_read(table: PieceTable, tmp_path: Path) -> None:

@@ -81,13 +81,15 @@ def test_compute_names_the_features() -> None:
     sound = noise(8000)
     assert np.array_equal(features.compute("melspec", sound), features.melspec(sound))
     assert np.array_equal(features.compute("pitch", sound), features.pitch(sound))
+    both = features.compute("prosody", sound)
+    assert np.array_equal(both, np.concatenate([features.melspec(sound), features.pitch(sound)], axis=1))
     for name, dim in features.FEATURE_DIMS.items():
         frames = features.compute(name, sound)
         assert frames.shape == (98, dim)
         assert frames.dtype == np.float32
     with pytest.raises(ConfigError) as e:
         features.compute("mfcc", sound)
-    assert str(e.value) == "features: expected one of melspec, pitch, got 'mfcc'"
+    assert str(e.value) == "features: expected one of melspec, pitch, prosody, got 'mfcc'"
 
 
 def test_n_mels_is_the_number_of_bins() -> None:
