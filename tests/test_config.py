@@ -39,7 +39,7 @@ def test_dump_loads_to_the_same(tmp_path: Path) -> None:
         ("model.marks=[',']", "model.marks: expected '' (no mark) first, got [',']"),
         ("model.n_layers=0", "model.n_layers: expected at least 1, got 0"),
         ("train.batch_pieces=10", "train.batch_pieces: expected at least data.max_pieces, got 10"),
-        ("model.acoustic=mfcc", "model.acoustic: expected one of ('none', 'melspec', 'pitch'), got 'mfcc'"),
+        ("model.acoustic=mfcc", "model.acoustic: expected one of ('none', 'melspec', 'pitch', 'prosody'), got 'mfcc'"),
         ("model.mark_map={'!': '!'}", "model.mark_map: expected values out of model.marks, got ['!']"),
         ("data.max_pieces=15", "data.max_pieces: expected at least 16, got 15"),
         (
