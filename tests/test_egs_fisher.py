@@ -61,7 +61,7 @@ def run(recipe: Path, repo: Path) -> Run:
     return call
 
 
-def test_from_discs_to_parts_with_times(run: Run, recipe: Path) -> None:
+def test_from_discs_to_scores(run: Run, recipe: Path, tiny_model: Path) -> None:
     halves = (
         "--dev-share",
         "0.25",
@@ -102,6 +102,12 @@ def test_from_discs_to_parts_with_times(run: Run, recipe: Path) -> None:
     again = run(*halves, *place, "--stop-stage", "2")
     assert again.stdout == done.stdout
     assert (recipe / "s5" / "calls").read_text().splitlines() == calls  # times that are there are kept
+    (recipe / "fisher" / "exp" / "tiny").mkdir(parents=True)
+    (recipe / "fisher" / "exp" / "tiny" / "best").symlink_to(tiny_model)
+    done = run("--stage", "4")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines()[-1].startswith("%F1 ")
+    assert done.stdout.splitlines()[-1].endswith(" exp/tiny/test.text")
 
 
 def test_what_is_missing_is_named(run: Run, recipe: Path) -> None:

@@ -80,6 +80,21 @@ class TestWriting:
         assert contents(tmp_path / "d") == {"text_punct": "u1 After.\n"}
         assert [p.name for p in tmp_path.iterdir()] == ["d"]
 
+    def test_of_nothing_comes_nothing(self, tmp_path: Path) -> None:
+        with new_data_dir(tmp_path / "d") as writer:
+            assert writer.is_empty
+        assert writer.counts is None
+        assert not list(tmp_path.iterdir())
+
+    def test_the_working_directory(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        (tmp_path / "d").mkdir()
+        monkeypatch.chdir(tmp_path / "d")
+        text = r"^\.: expected another directory than the one that work is done in; name it from outside"
+        with pytest.raises(FormatError, match=text), new_data_dir("."):
+            pass
+        with pytest.raises(FormatError, match=r"^/: expected a new directory, or one that"), new_data_dir("/"):
+            pass
+
     def test_what_is_written_is_read_back(self, tmp_path: Path) -> None:
         def make() -> None:
             with new_data_dir(tmp_path / "d") as writer:
@@ -89,6 +104,13 @@ class TestWriting:
         with pytest.raises(FormatError, match=r"text:2: expected keys sorted in C order, got 'u1' after 'u2'"):
             make()
         assert not list(tmp_path.iterdir())
+
+    def test_a_link_is_not_replaced(self, tmp_path: Path) -> None:
+        for target in ("nowhere", "."):
+            (tmp_path / "d").symlink_to(target)
+            with pytest.raises(FormatError, match=r"and nothing else, got 'd'"), new_data_dir(tmp_path / "d"):
+                pass
+            (tmp_path / "d").unlink()
 
     @pytest.mark.parametrize("name", ["notes.doc", "wav/a.wav"])
     def test_a_directory_of_other_things_is_not_replaced(self, tmp_path: Path, name: str) -> None:

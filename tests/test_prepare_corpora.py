@@ -62,7 +62,7 @@ class TestFisher:
         assert "5 calls, 1 of them without a punctuated transcript (left out)" in done.err
         assert (
             "19 utterances; left out: 1 unclear, 4 too short, 1 that their punctuated transcript does not fit; 0 of 55 "
-            "marks found no word (0.0 %)"
+            "marks found no word (0.0 %); 0 calls have L and R the other way round"
         ) in done.err
         sets = {name: DataDir(f"out/{name}") for name in ("train", "dev", "test")}
         calls = {name: {u[:11] for u in data.utt_ids} for name, data in sets.items()}
@@ -164,6 +164,21 @@ class TestFisher:
             f"{original}: expected turns 'L: …' and 'R: …', got none; is it a transcript of BBN/WordWave?",
             f"{other}:1: expected '# fe_03_05851.sph', got '# fe_03_09999.sph'; is the file named after another call?",
         ]
+
+    def test_sides_the_other_way_round(self, run: Run, discs: Path) -> None:
+        run("prepare", "--from", "fisher", discs, "before")
+        path = place(discs, "fe_03_05851", "txo")
+        path.write_text(path.read_text().replace("L:", "X:").replace("R:", "L:").replace("X:", "R:"))
+        done = run("prepare", "--from", "fisher", discs, "after")
+        assert "1 calls have L and R the other way round" in done.err
+        assert Path("before/train/text_punct").read_text() == Path("after/train/text_punct").read_text()
+
+    def test_a_set_of_nothing_is_not_made(self, run: Run, discs: Path) -> None:
+        place(discs, "fe_03_05851", "txo").write_text("L: No.")
+        done = run("prepare", "--from", "fisher", "--dev-share", 0.25, "--test-share", 0.25, discs, "out")
+        assert (done.status, done.last) == (0, "Done 15, 1 errors")
+        assert "ERROR: out/test: expected utterances for it, got none that can be used; not made" in done.err
+        assert sorted(p.name for p in Path("out").iterdir()) == ["dev", "train"]
 
     def test_no_discs(self, run: Run, discs: Path, tmp_path: Path) -> None:
         done = run("prepare", "--from", "fisher", "nowhere", "out")

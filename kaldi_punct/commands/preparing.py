@@ -125,7 +125,7 @@ def _prepare(args: argparse.Namespace, tally: Tally) -> list[SetCounts]:
     if args.kind == "games":
         from kaldi_punct.preparation.games import prepare_games
 
-        return list(prepare_games(inputs[0], out, tally.report, resume=args.resume))
+        return list(prepare_games(inputs[0], out, tally.report, resume=args.resume, track=with_progress))
     if args.resume and out.is_dir():
         from kaldi_punct.kaldi.data_dir import DataDir
         from kaldi_punct.preparation.distribution import count_set
@@ -140,11 +140,11 @@ def _prepare_one(args: argparse.Namespace, inputs: list[Path], out: Path, tally:
     if args.kind == "podcasts":
         from kaldi_punct.preparation.podcasts import prepare_podcasts
 
-        return prepare_podcasts(inputs[0], out, args.max_words or 0, seed, tally.report)
+        return prepare_podcasts(inputs[0], out, args.max_words or 0, seed, tally.report, with_progress)
     if args.kind == "ami":
         from kaldi_punct.preparation.ami import prepare_ami
 
-        return prepare_ami(inputs[0], out, tally.report)
+        return prepare_ami(inputs[0], out, tally.report, with_progress)
     if args.kind == "earnings21":
         from kaldi_punct.preparation.earnings21 import prepare_earnings21
 
@@ -153,7 +153,9 @@ def _prepare_one(args: argparse.Namespace, inputs: list[Path], out: Path, tally:
 
     given = {k: getattr(args, k) for k in ("hours", "seed", "min_words", "min_agreement")}
     selection = Selection(**{k: v for k, v in given.items() if v is not None})
-    return prepare_kaldi_dir(inputs[0], inputs[1] if len(inputs) > 1 else None, out, selection, tally.report)
+    return prepare_kaldi_dir(
+        inputs[0], inputs[1] if len(inputs) > 1 else None, out, selection, tally.report, with_progress
+    )
 
 
 def _prepare_fisher(args: argparse.Namespace, inputs: list[Path], out: Path, tally: Tally) -> list[SetCounts]:
@@ -166,9 +168,7 @@ def _prepare_fisher(args: argparse.Namespace, inputs: list[Path], out: Path, tal
         raise ConfigError(
             f"--dev-share, --test-share: expected less than 1 together, got {options.dev_share + options.test_share:g}"
         )
-    return prepare_fisher(
-        inputs, out, options, tally.report, resume=args.resume, track=lambda calls: with_progress(calls, "call")
-    )
+    return prepare_fisher(inputs, out, options, tally.report, resume=args.resume, track=with_progress)
 
 
 def _share(text: str) -> float:

@@ -11,7 +11,7 @@ from kaldi_punct.errors import FormatError
 from kaldi_punct.kaldi.streams import to_seconds
 from kaldi_punct.preparation.distribution import SetCounts
 from kaldi_punct.preparation.rows import read_rows
-from kaldi_punct.preparation.writing import Report, counts_of, new_data_dir
+from kaldi_punct.preparation.writing import Report, Track, counts_of, new_data_dir, untracked
 
 log = logging.getLogger(__name__)
 
@@ -29,7 +29,7 @@ class _Channel:
     end_s: float = 0.0
 
 
-def prepare_ami(source: Path, out: Path, report: Report) -> SetCounts:
+def prepare_ami(source: Path, out: Path, report: Report, track: Track = untracked) -> SetCounts:
     """Writes ``text_punct`` and ``ctm``; returns what they hold.
 
     Spelled words "X_M_L_" become "XML". Words without times begin where the word before ends and last 0 s; words that
@@ -39,13 +39,14 @@ def prepare_ami(source: Path, out: Path, report: Report) -> SetCounts:
         source: rows with tabs, packed or not.
         out: the directory to make.
         report: takes bad rows.
+        track: shows how far it is.
 
     Raises:
         FormatError: no row can be used.
     """
     channels: dict[str, _Channel] = {}
     n_blank = n_back = 0
-    for n, (meeting, name, start, end, word, mark) in read_rows(source, _FIELDS, report):
+    for n, (meeting, name, start, end, word, mark) in track(read_rows(source, _FIELDS, report), "row"):
         channel = channels.setdefault(f"{meeting}-{name}", _Channel())
         try:
             if not meeting or not name or not word.strip(" "):

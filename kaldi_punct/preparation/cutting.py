@@ -30,11 +30,13 @@ class CutReference:
         cuts: one for each utterance.
         n_marks: marks that the reference has.
         n_marks_lost: those of them that found no free word.
+        n_equal: words of the utterances that equal their reference word.
     """
 
     cuts: tuple[Cut, ...]
     n_marks: int
     n_marks_lost: int
+    n_equal: int
 
 
 def cut_reference(reference: str, utterances: Sequence[Sequence[str]]) -> CutReference:
@@ -56,7 +58,7 @@ def cut_reference(reference: str, utterances: Sequence[Sequence[str]]) -> CutRef
         agreement = sum(j in equal for j in real) / len(real) if real else 0.0
         cuts.append(Cut(to_text(projection.words[start:stop]), agreement))
         start = stop
-    return CutReference(tuple(cuts), projection.n_marks, projection.n_marks_lost)
+    return CutReference(tuple(cuts), projection.n_marks, projection.n_marks_lost, projection.n_equal)
 
 
 def to_text(words: Sequence[LabelledWord]) -> str:

@@ -5,14 +5,14 @@ from __future__ import annotations
 import contextlib
 import logging
 import shlex
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from kaldi_punct.errors import FormatError, KaldiPunctError
 from kaldi_punct.kaldi.data_dir import DataDir
 from kaldi_punct.labels import is_word
-from kaldi_punct.preparation.cutting import cut_reference
+from kaldi_punct.preparation.cutting import CutReference, cut_reference
 from kaldi_punct.preparation.distribution import SetCounts, count_set
 from kaldi_punct.preparation.fisher import (
     SIDES,
@@ -23,12 +23,11 @@ from kaldi_punct.preparation.fisher import (
     read_transcript,
 )
 from kaldi_punct.preparation.subsets import split_calls
-from kaldi_punct.preparation.writing import DataDirWriter, Report, counts_of, new_data_dir
+from kaldi_punct.preparation.writing import DataDirWriter, Report, Track, new_data_dir, untracked
 
 log = logging.getLogger(__name__)
 
 SETS = ("train", "dev", "test")
-Track = Callable[[Iterable[str]], Iterable[str]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +58,7 @@ class _Tally:
     n_unclear: int = 0
     n_short: int = 0
     n_doubtful: int = 0
+    n_turned: int = 0
     n_marks: int = 0
     n_marks_lost: int = 0
 
@@ -67,7 +67,7 @@ class _Tally:
         return (
             f"{self.n_kept} utterances; left out: {self.n_unclear} unclear, {self.n_short} too short, "
             f"{self.n_doubtful} that their punctuated transcript does not fit; {self.n_marks_lost} of {self.n_marks} "
-            f"marks found no word ({lost:.1f} %)"
+            f"marks found no word ({lost:.1f} %); {self.n_turned} calls have L and R the other way round"
         )
 
 
@@ -78,7 +78,7 @@ def prepare_fisher(
     report: Report,
     *,
     resume: bool = False,
-    track: Track = iter,
+    track: Track = untracked,
 ) -> list[SetCounts]:
     """Writes the sets; returns what they hold. A set without calls is not made.
 
@@ -88,10 +88,10 @@ def prepare_fisher(
         options: how.
         report: takes calls and lines that cannot be used.
         resume: sets that are there are left as they are.
-        track: gives the calls as they are; shows how far it is.
+        track: shows how far it is.
 
     Raises:
-        FormatError: these are no folders of Fisher, or no call can be used.
+        FormatError: these are no folders of Fisher, or no call has all that is needed.
     """
     corpus = find_corpus(folders)
     set_of = _split(corpus, options, report)
@@ -104,18 +104,18 @@ def prepare_fisher(
     with contextlib.ExitStack() as stack:
         for name in todo:
             writers[name] = stack.enter_context(new_data_dir(out / name))
-        for call in track([c for c in sorted(set_of) if set_of[c] in todo]):
+        for call in track([c for c in sorted(set_of) if set_of[c] in todo], "call"):
             try:
                 _write_call(call, corpus, options, writers[set_of[call]], tally, report)
             except KaldiPunctError as e:
                 report(e)
     if todo:
         log.info("%s", tally)
-    return [
-        counts_of(writers[s]) if s in writers else count_set(DataDir(out / s))
-        for s in SETS
-        if s in writers or s in done
-    ]
+    made = {s: w.counts for s, w in writers.items()}
+    for name in (s for s in todo if made[s] is None):
+        report(FormatError(f"{out / name}: expected utterances for it, got none that can be used; not made"))
+    sets = [made[s] if s in made else count_set(DataDir(out / s)) for s in SETS if s in made or s in done]
+    return [s for s in sets if s is not None]
 
 
 def _split(corpus: Corpus, options: FisherOptions, report: Report) -> dict[str, str]:
@@ -143,14 +143,14 @@ def _write_call(
     call: str, corpus: Corpus, options: FisherOptions, writer: DataDirWriter, tally: _Tally, report: Report
 ) -> None:
     originals = read_original(corpus.originals[call])
-    every = read_transcript(corpus.transcripts[call], report)
-    for channel, side in enumerate(SIDES, 1):
-        utterances = sorted((u for u in every if u.side == side), key=lambda u: (u.start_s, u.end_s))
-        texts = _texts(utterances, originals[side], options, tally)
+    every = sorted(read_transcript(corpus.transcripts[call], report), key=lambda u: (u.start_s, u.end_s))
+    sides = {side: [u for u in every if u.side == side] for side in SIDES}
+    for channel, (side, done) in enumerate(_cut_sides(sides, originals, tally).items(), 1):
+        texts = _texts(sides[side], done, options, tally)
         if not texts:
             continue
         rec_id = f"{call}-{side}"
-        for utterance in sorted((u for u in utterances if u.utt_id in texts), key=lambda u: u.utt_id):
+        for utterance in sorted((u for u in sides[side] if u.utt_id in texts), key=lambda u: u.utt_id):
             utt_id = utterance.utt_id
             writer.write("segments", utt_id, f"{rec_id} {utterance.start_s:.2f} {utterance.end_s:.2f}")
             writer.write("text", utt_id, " ".join(utterance.words))
@@ -163,14 +163,33 @@ def _write_call(
             writer.write("wav.scp", rec_id, f"{options.sph2pipe} -f wav -p -c {channel} {path} |")
 
 
-def _texts(
-    utterances: Sequence[TimedUtterance], original: str, options: FisherOptions, tally: _Tally
-) -> dict[str, str]:
-    """Punctuated text of the utterances of one side that can be used.
+def _cut_sides(
+    sides: Mapping[str, Sequence[TimedUtterance]], originals: Mapping[str, str], tally: _Tally
+) -> dict[str, CutReference]:
+    """The original of each side on its utterances.
 
-    All of them are aligned, those that are left out too: their words are in the original, and must not go elsewhere.
+    All of them are aligned, those that will be left out too: their words are in the original, and must not go
+    elsewhere. Where ``L`` does not fit side A and fits B, the original has its sides the other way round.
     """
-    done = cut_reference(original, [u.words for u in utterances])
+    words = {side: [u.words for u in utterances] for side, utterances in sides.items()}
+    n_words = sum(len(w) for utterances in words.values() for w in utterances)
+    done = {side: cut_reference(originals[side], words[side]) for side in SIDES}
+    if 2 * _n_equal(done) < n_words:
+        other = {side: cut_reference(originals[turned], words[side]) for side, turned in zip(SIDES, "BA", strict=True)}
+        if 2 * _n_equal(other) >= n_words:
+            tally.n_turned += 1
+            done = other
+    return done
+
+
+def _n_equal(done: Mapping[str, CutReference]) -> int:
+    return sum(d.n_equal for d in done.values())
+
+
+def _texts(
+    utterances: Sequence[TimedUtterance], done: CutReference, options: FisherOptions, tally: _Tally
+) -> dict[str, str]:
+    """Punctuated text of the utterances of one side that can be used."""
     tally.n_marks += done.n_marks
     tally.n_marks_lost += done.n_marks_lost
     texts: dict[str, str] = {}

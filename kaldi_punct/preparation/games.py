@@ -22,7 +22,7 @@ from kaldi_punct.kaldi.lattice import Decoder, Lattice
 from kaldi_punct.kaldi.tables import by_key, load_decoder, read_lattices, read_lines, read_text, split_fields
 from kaldi_punct.labels import case_of
 from kaldi_punct.preparation.distribution import SetCounts, count_set
-from kaldi_punct.preparation.writing import Report, counts_of, new_data_dir
+from kaldi_punct.preparation.writing import Report, Track, counts_of, new_data_dir, untracked
 from kaldi_punct.types import Case, Hypothesis
 
 log = logging.getLogger(__name__)
@@ -37,7 +37,9 @@ UNKNOWN = "⁇"
 ACOUSTIC_SCALE, WORD_INS_PENALTY, FRAME_SHIFT_S = 0.1, 0.5, 0.03  # as the corpus' best paths were taken
 
 
-def prepare_games(corpus: Path, out: Path, report: Report, *, resume: bool = False) -> Iterator[SetCounts]:
+def prepare_games(
+    corpus: Path, out: Path, report: Report, *, resume: bool = False, track: Track = untracked
+) -> Iterator[SetCounts]:
     """Writes the six directories one after the other; gives what each holds.
 
     Args:
@@ -45,6 +47,7 @@ def prepare_games(corpus: Path, out: Path, report: Report, *, resume: bool = Fal
         out: the folder to make them in.
         report: takes lattices that cannot be read.
         resume: directories that are there are left as they are.
+        track: shows how far it is.
 
     Raises:
         FormatError: a table of the corpus is broken or missing.
@@ -59,7 +62,7 @@ def prepare_games(corpus: Path, out: Path, report: Report, *, resume: bool = Fal
                 yield count_set(DataDir(place))
                 continue
             tables = tables or fold_tables(corpus, fold)
-            ctm = _reference_ctm(corpus, fold) if kind == "ref" else list(_decode(corpus, fold, report))
+            ctm = _reference_ctm(corpus, fold) if kind == "ref" else list(_decode(corpus, fold, report, track))
             yield _write_dir(place, tables, ctm)
 
 
@@ -144,15 +147,15 @@ def _reference_ctm(corpus: Path, fold: str) -> list[str]:
     return [" ".join(split_fields(line)[:5]) for _, line in read_lines(path)]
 
 
-def _decode(corpus: Path, fold: str, report: Report) -> Iterator[str]:
+def _decode(corpus: Path, fold: str, report: Report, track: Track) -> Iterator[str]:
     directory = corpus / "decode" / DECODE_DIRS[fold]
     decoder = make_decoder(corpus, directory)
-    for archive in sorted(directory.glob("lat.*.gz")):
-        for rec_id, lattice in read_lattices(f"ark:{archive}"):
-            if isinstance(lattice, Lattice):
-                yield from ctm_lines(rec_id, decoder.best_path(lattice))
-            else:
-                report(lattice)
+    lattices = (entry for archive in sorted(directory.glob("lat.*.gz")) for entry in read_lattices(f"ark:{archive}"))
+    for rec_id, lattice in track(lattices, "lattice"):
+        if isinstance(lattice, Lattice):
+            yield from ctm_lines(rec_id, decoder.best_path(lattice))
+        else:
+            report(lattice)
 
 
 def _write_dir(directory: Path, tables: Mapping[str, Mapping[str, str]], ctm: Sequence[str]) -> SetCounts:

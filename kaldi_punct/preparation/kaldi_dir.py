@@ -18,9 +18,11 @@ from kaldi_punct.preparation.writing import (
     TABLES,
     DataDirWriter,
     Report,
+    Track,
     counts_of,
     find_table,
     new_data_dir,
+    untracked,
 )
 
 log = logging.getLogger(__name__)
@@ -58,7 +60,12 @@ class _Part:
 
 
 def prepare_kaldi_dir(
-    source: Path, reference: Path | None, out: Path, selection: Selection, report: Report
+    source: Path,
+    reference: Path | None,
+    out: Path,
+    selection: Selection,
+    report: Report,
+    track: Track = untracked,
 ) -> SetCounts:
     """Writes a punctuated data directory; returns what it holds.
 
@@ -69,6 +76,7 @@ def prepare_kaldi_dir(
         out: the directory to make.
         selection: which utterances to take.
         report: takes each utterance that cannot be used.
+        track: shows how far it is.
 
     Raises:
         FormatError: a table that is broken, a reference of nothing that is here, or nothing left to take.
@@ -78,7 +86,7 @@ def prepare_kaldi_dir(
     data = DataDir(source)
     for error in data.errors.values():
         report(error)
-    texts, doubtful = _references(data, reference, selection.min_agreement)
+    texts, doubtful = _references(data, reference, selection.min_agreement, track)
     part = _select(data, texts, doubtful, selection)
     strange = sorted(p.name for p in source.iterdir() if p.name.removesuffix(".gz") not in TABLES)
     if strange:
@@ -92,7 +100,9 @@ def prepare_kaldi_dir(
     return counts_of(writer)
 
 
-def _references(data: DataDir, reference: Path | None, min_agreement: float) -> tuple[dict[str, str], set[str]]:
+def _references(
+    data: DataDir, reference: Path | None, min_agreement: float, track: Track
+) -> tuple[dict[str, str], set[str]]:
     """Punctuated text by utterance, and the utterances that a recording's reference does not fit."""
     if reference is None:
         if not data.text_punct:
@@ -105,7 +115,7 @@ def _references(data: DataDir, reference: Path | None, min_agreement: float) -> 
     used, doubtful = set(texts), set[str]()
     utt_ids = set(data.utt_ids)
     n_marks = n_lost = 0
-    for conversation in data.conversations():
+    for conversation in track(data.conversations(), "recording"):
         keys = (conversation.rec_id, f"{conversation.rec_id}-{conversation.channel}")
         key = next((k for k in keys if k in table and k not in utt_ids), None)
         if key is None:

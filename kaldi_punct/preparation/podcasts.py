@@ -13,7 +13,7 @@ import numpy as np
 from kaldi_punct.errors import FormatError
 from kaldi_punct.preparation.distribution import SetCounts
 from kaldi_punct.preparation.rows import read_rows
-from kaldi_punct.preparation.writing import Report, counts_of, new_data_dir
+from kaldi_punct.preparation.writing import Report, Track, counts_of, new_data_dir, untracked
 
 log = logging.getLogger(__name__)
 
@@ -21,7 +21,9 @@ _FIELDS = "episode turn speaker text"
 _ENTITY = re.compile(r"&(?:#[0-9]+|#[xX][0-9A-Fa-f]+|[A-Za-z][0-9A-Za-z]*);")  # not "AT&T": no entity without its ";"
 
 
-def prepare_podcasts(source: Path, out: Path, max_words: int, seed: int, report: Report) -> SetCounts:
+def prepare_podcasts(
+    source: Path, out: Path, max_words: int, seed: int, report: Report, track: Track = untracked
+) -> SetCounts:
     """Writes ``text_punct``, ``utt2spk`` and ``reco2utt``; returns what they hold.
 
     Args:
@@ -30,13 +32,14 @@ def prepare_podcasts(source: Path, out: Path, max_words: int, seed: int, report:
         max_words: take whole episodes, drawn by ``seed``, up to so many words; 0 takes all.
         seed: of that order.
         report: takes bad rows.
+        track: shows how far it is.
 
     Raises:
         FormatError: no row can be used.
     """
     episodes: dict[str, list[tuple[str, str, str]]] = {}
     n_entities = 0
-    for n, (episode, turn, speaker, text) in read_rows(source, _FIELDS, report):
+    for n, (episode, turn, speaker, text) in track(read_rows(source, _FIELDS, report), "row"):
         if not episode or " " in episode + turn:
             report(
                 FormatError(

@@ -8,13 +8,14 @@ import os
 import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, Protocol, TypeVar
 
 from kaldi_punct.errors import FormatError, KaldiPunctError
 from kaldi_punct.kaldi.data_dir import DataDir
 from kaldi_punct.preparation.distribution import SetCounts, count_set
 
 log = logging.getLogger(__name__)
+_T = TypeVar("_T")
 
 Report = Callable[[KaldiPunctError], None]  # reports and counts what is left out
 
@@ -26,6 +27,17 @@ TABLES = frozenset(
         "wav.scp",
     ]
 )  # fmt: skip
+
+
+class Track(Protocol):
+    """Gives items as they are, and shows how far it is."""
+
+    def __call__(self, items: Iterable[_T], unit: str) -> Iterable[_T]: ...
+
+
+def untracked(items: Iterable[_T], unit: str) -> Iterable[_T]:  # noqa: ARG001
+    """Shows nothing."""
+    return items
 
 
 class DataDirWriter:
@@ -69,6 +81,11 @@ class DataDirWriter:
         except OSError as e:
             raise FormatError(f"{source}: expected a readable file, got '{e.strerror}'; check the path") from e
 
+    @property
+    def is_empty(self) -> bool:
+        """Nothing was written yet."""
+        return not any(self._temporary.iterdir())
+
     def close(self) -> None:
         """Closes the tables."""
         for file in self._files.values():
@@ -91,15 +108,16 @@ class DataDirWriter:
 def new_data_dir(path: str | os.PathLike[str]) -> Iterator[DataDirWriter]:
     """A data directory to write: there when the block has ended by itself, in place of one that was there before.
 
-    Until then it is ``<path>.tmp``, which a killed run leaves and the next one replaces.
+    Until then it is ``<path>.tmp``, which a killed run leaves and the next one replaces. None is made of nothing: a
+    block that has written no table leaves no directory, and no ``counts``.
 
     Raises:
         FormatError: what stands there is no data directory alone; or what was written is none.
     """
     path = Path(path)
-    temporary = path.with_name(f"{path.name}.tmp")
-    for place in (path, temporary):
-        _check_replaceable(place)
+    _check_replaceable(path)
+    temporary = _beside(path, "tmp")
+    _check_replaceable(temporary)
     try:
         shutil.rmtree(temporary, ignore_errors=True)
         temporary.mkdir(parents=True)
@@ -108,7 +126,8 @@ def new_data_dir(path: str | os.PathLike[str]) -> Iterator[DataDirWriter]:
     writer = DataDirWriter(path, temporary)
     try:
         yield writer
-        writer.finish()
+        if not writer.is_empty:
+            writer.finish()
     finally:
         writer.close()
         shutil.rmtree(temporary, ignore_errors=True)
@@ -128,6 +147,8 @@ def find_table(directory: Path, name: str) -> Path | None:
 def _check_replaceable(path: Path) -> None:
     if not path.exists() and not path.is_symlink():
         return
+    if path.exists() and path.samefile(os.curdir):
+        raise FormatError(f"{path}: expected another directory than the one that work is done in; name it from outside")
     strange = (
         [path.name]
         if path.is_symlink() or not path.is_dir()
@@ -140,12 +161,17 @@ def _check_replaceable(path: Path) -> None:
         )
 
 
+def _beside(path: Path, suffix: str) -> Path:
+    return path.with_name(f"{path.name}.{suffix}")
+
+
 def _give_name(temporary: Path, path: Path) -> None:
     """Renames a finished directory; what was there before goes once the new one is there."""
     if not path.exists():
         os.replace(temporary, path)
         return
-    before = path.with_name(f"{path.name}.before")
+    before = _beside(path, "before")
+    _check_replaceable(before)
     shutil.rmtree(before, ignore_errors=True)
     os.replace(path, before)
     os.replace(temporary, path)
