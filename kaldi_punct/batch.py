@@ -34,6 +34,7 @@ class Example:
         last_frames: (W,) frame in which the word ends; -1 unknown.
         onset_frames: (W,) frame of the next word's onset; -1 unknown.
         marks, cases: (W,) targets, IGNORE where unknown; None outside training.
+        weights: (W,) how much each word counts in the loss; None: 1.
         source: utterances and words that it was cut from, for messages; "" outside training.
     """
 
@@ -46,6 +47,7 @@ class Example:
     marks: Ints | None = None
     cases: Ints | None = None
     source: str = ""
+    weights: Floats | None = None
 
     @property
     def n_pieces(self) -> int:
@@ -71,6 +73,7 @@ class Batch:
         frames: (B, T, F) float32 or None; frame_lens: (B,).
         last_frames, onset_frames: (B, W) int64, -1 unknown.
         marks, cases: (B, W) int64 with IGNORE, or None.
+        weights: (B, W) float32 of the words in the loss, or None: all 1.
     """
 
     piece_ids: Ints
@@ -86,6 +89,7 @@ class Batch:
     onset_frames: Ints
     marks: Ints | None
     cases: Ints | None
+    weights: Floats | None = None
 
 
 class PieceTable:
@@ -144,6 +148,7 @@ def collate(examples: Sequence[Example]) -> Batch:
         _pad_words([e.onset_frames for e in examples], n_b, n_w, -1),
         _pad_targets([e.marks for e in examples], n_b, n_w),
         _pad_targets([e.cases for e in examples], n_b, n_w),
+        _pad_weights([e.weights for e in examples], n_b, n_w),
     )
 
 
@@ -184,3 +189,13 @@ def _pad_words(rows: Sequence[Ints | None], n_b: int, n_w: int, fill: int) -> In
 
 def _pad_targets(rows: Sequence[Ints | None], n_b: int, n_w: int) -> Ints | None:
     return None if all(r is None for r in rows) else _pad_words(rows, n_b, n_w, IGNORE)
+
+
+def _pad_weights(rows: Sequence[Floats | None], n_b: int, n_w: int) -> Floats | None:
+    if all(r is None for r in rows):
+        return None
+    out = np.ones((n_b, n_w), np.float32)
+    for b, row in enumerate(rows):
+        if row is not None:
+            out[b, : len(row)] = row
+    return out

@@ -34,6 +34,7 @@ ACOUSTICS = ("none", "melspec", "pitch", "prosody")
 CAUSAL_ACOUSTICS = ("none", "melspec")  # Kaldi's search for the pitch knows the whole sound
 HEARINGS = ("fused", "added")
 LEARNS = ("all", "sound")
+NBEST_WEIGHTS = ("equal", "posterior")
 FUSIONS = ("forced_alignment", "onset", "attention", "both", "gate")
 
 
@@ -103,6 +104,10 @@ class TrainConfig:
     max_words: list[int] = field(
         default_factory=list
     )  # words taken of each training set, whole recordings; empty or 0: all
+    nbest: int = 0  # hypotheses learned from beside each conversation's own words, of its set's folder nbest
+    nbest_weights: str = "equal"  # what a hypothesis counts in the loss: "equal" as the own words, or its "posterior"
+    nbest_acoustic_scale: float | None = None  # of posteriors: 1/LMWT; often 0.1 for a chain model, 1/12 for a GMM
+    nbest_per_epoch: int = 0  # hypotheses drawn of each conversation in each epoch; 0: all
     batch_pieces: int = 1536  # padded pieces a batch
     accumulate: int = 1  # batches a step in each process: a step learns from processes x accumulate of them
     peak_lr: float = 1.2e-4  # of the pretrained encoder
@@ -224,11 +229,25 @@ def check(config: Config) -> None:
     require(0 < config.train.layer_decay <= 1, "train.layer_decay", "above 0, at most 1", config.train.layer_decay)
     what = "at least 0, below 1"
     require(config.train.label_smoothing < 1, "train.label_smoothing", what, config.train.label_smoothing)
+    _check_nbest(config.train)
     require(
         config.train.batch_pieces >= config.data.max_pieces,
         "train.batch_pieces",
         "at least data.max_pieces",
         config.train.batch_pieces,
+    )
+
+
+def _check_nbest(train: TrainConfig) -> None:
+    require(train.nbest_weights in NBEST_WEIGHTS, "train.nbest_weights", f"one of {NBEST_WEIGHTS}", train.nbest_weights)
+    if train.nbest and train.nbest_weights == "posterior":
+        what = "the factor of acoustic costs (often 0.1 for a chain model, 1/12 for a GMM) with posteriors"
+        require(train.nbest_acoustic_scale is not None, "train.nbest_acoustic_scale", what, None)
+    require(
+        train.nbest_per_epoch <= train.nbest,
+        "train.nbest_per_epoch",
+        f"at most train.nbest ({train.nbest})",
+        train.nbest_per_epoch,
     )
 
 

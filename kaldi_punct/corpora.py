@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
+from kaldi_punct.augmentation import FOLDER, nbest_reader
 from kaldi_punct.batch import PieceTable
 from kaldi_punct.checkpoint import Checkpoint
 from kaldi_punct.config import Config, TrainConfig
@@ -55,6 +56,7 @@ class Corpora:
             seed=options.seed,
             epoch=number,
             batch_pieces=options.batch_pieces,
+            nbest_per_epoch=options.nbest_per_epoch,
         )
 
     def count_steps(self, batches_a_step: int) -> int:
@@ -76,7 +78,7 @@ def read_corpora(
         config: of the run, its section model that of the checkpoint.
 
     Raises:
-        ConfigError: options for another number of training sets.
+        ConfigError: options for another number of training sets, or for N-best lists that are not there.
         FormatError: a data directory that breaks its format.
     """
     table = checkpoint.piece_table()
@@ -86,9 +88,14 @@ def read_corpora(
     train: list[LabelledConversation] = []
     repeats: list[int] = []
     for i, directory in enumerate(train_dirs):
-        part = _read(directory, limits[i], table, labels, config)
+        part = _read(directory, limits[i], table, labels, config, with_nbest=True)
         train.extend(part)
         repeats.extend([options.repeats[i] if options.repeats else 1] * len(part))
+    if options.nbest and not any(c.rank for c in train):
+        raise ConfigError(
+            f"train.nbest: expected N-best lists in a folder {FOLDER} of a training set, got none that bring other "
+            "words; write them with kaldi-punct nbest, or set it to 0"
+        )
     names = _short_names(dev_dirs)
     dev = {n: _read(d, options.dev_max_words, table, labels, config) for n, d in zip(names, dev_dirs, strict=True)}
     return Corpora(train, repeats, dev, table, labels, config)
@@ -99,7 +106,9 @@ def count_training_words(train_dirs: Sequence[Path], config: Config) -> Counter[
     labels = LabelSet(tuple(config.model.marks), config.model.mark_map)
     counts: Counter[str] = Counter()
     for directory, limit in zip(train_dirs, word_limits(config.train, len(train_dirs)), strict=True):
-        counts += count_words(DataDir(directory), labels, max_words=limit, seed=config.train.seed)
+        data_dir = DataDir(directory)
+        hypotheses = nbest_reader(data_dir, config.train)
+        counts += count_words(data_dir, labels, max_words=limit, seed=config.train.seed, read_hypotheses=hypotheses)
     return counts
 
 
@@ -121,7 +130,8 @@ def fit_normaliser(model: Muse, conversations: Sequence[LabelledConversation]) -
     Raises:
         ConfigError: there are none.
     """
-    sounds = [c.track.sound.frames for c in conversations if c.track.sound is not None]
+    # Hypotheses share the sound of the conversation before them.
+    sounds = [c.track.sound.frames for c in conversations if c.track.sound is not None and not c.rank]
     if model.acoustic is None:
         return
     if not sounds:
@@ -134,9 +144,15 @@ def fit_normaliser(model: Muse, conversations: Sequence[LabelledConversation]) -
 
 
 def _read(
-    directory: Path, max_words: int, table: PieceTable, labels: LabelSet, config: Config
+    directory: Path,
+    max_words: int,
+    table: PieceTable,
+    labels: LabelSet,
+    config: Config,
+    with_nbest: bool = False,
 ) -> list[LabelledConversation]:
     data_dir = DataDir(directory)
+    hypotheses = nbest_reader(data_dir, config.train) if with_nbest else None
     conversations, tally = read_conversations(
         data_dir,
         table,
@@ -144,8 +160,11 @@ def _read(
         max_words=max_words,
         seed=config.train.seed,
         read_sound=sound_reader(data_dir, config.model),
+        read_hypotheses=hypotheses,
     )
     log.info("%s: %s", directory, tally)
+    if hypotheses is not None:
+        log.info("%s: %s", directory / FOLDER, hypotheses)
     return conversations
 
 

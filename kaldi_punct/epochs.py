@@ -16,6 +16,7 @@ from kaldi_punct.windows import Track, count_frames, cut_example
 
 MAX_PADDING = 0.05  # of the pieces of an epoch
 _JITTER = 0.03  # how much lengths are blurred, so that examples meet other mates in each epoch
+_HYPOTHESES = 2**32 - 1  # of the seed of their draw: no batch has this number
 _STRATUM = 0.07  # lengths that are alike enough to be put together by their sound
 
 
@@ -34,7 +35,8 @@ class EpochExamples:
     """The examples of one epoch, in an order that depends on (seed, epoch) alone.
 
     Windows are cut at other places in each epoch; what is hidden in a window is drawn by its own generator, so that an
-    epoch can be entered at any batch.
+    epoch can be entered at any batch. Of the hypotheses of a conversation, ``nbest_per_epoch`` are drawn anew in each
+    epoch, all of them if that is 0; the conversation's own words are always there.
     """
 
     def __init__(
@@ -47,14 +49,14 @@ class EpochExamples:
         seed: int,
         epoch: int,
         batch_pieces: int,
+        nbest_per_epoch: int = 0,
     ) -> None:
         self._conversations, self._table, self._config = conversations, table, config
         self._seed, self._epoch = seed, epoch
         rng = np.random.default_rng([seed, epoch])
         cuts: list[Cut] = []
-        for i, n_times in enumerate(repeats):
-            for _ in range(n_times):
-                cuts.extend(_cut_conversation(i, conversations[i], config, rng))
+        for i in _draw_hypotheses(conversations, repeats, nbest_per_epoch, [seed, epoch, _HYPOTHESES]):
+            cuts.extend(_cut_conversation(i, conversations[i], config, rng))
         self._batches = [[cuts[k] for k in batch] for batch in bucket(*self._measure(cuts), batch_pieces, rng)]
 
     def __len__(self) -> int:
@@ -111,7 +113,8 @@ class EpochExamples:
             marks,
             cases,
         )
-        return replace(example, source=conversation.describe(cut.start, cut.stop))
+        weights = None if conversation.weights is None else conversation.weights[cut.start : cut.stop]
+        return replace(example, source=conversation.describe(cut.start, cut.stop), weights=weights)
 
 
 def hide(track: Track, config: DataConfig, rng: np.random.Generator, unk_id: int) -> Track:
@@ -149,6 +152,26 @@ def _hide_words(track: Track, config: DataConfig, rng: np.random.Generator, unk_
     hidden = rng.random(len(track)) < (1.0 if rng.random() < config.hide_words_prob else config.drop_word_prob)
     pieces = [(unk_id,) * len(p) if h else p for p, h in zip(track.pieces, hidden.tolist(), strict=True)]
     return replace(track, pieces=pieces)
+
+
+def _draw_hypotheses(
+    conversations: Sequence[LabelledConversation], repeats: Sequence[int], n: int, seed: list[int]
+) -> Iterator[int]:
+    """The conversations of an epoch, each as often as it is repeated; ``n`` of those that are hypotheses of one."""
+    if n == 0:
+        yield from (i for i, n_times in enumerate(repeats) for _ in range(n_times))
+        return
+    rng = np.random.default_rng(seed)
+    first = 0
+    while first < len(conversations):
+        last = first + 1
+        while last < len(conversations) and conversations[last].rank:
+            last += 1
+        for _ in range(repeats[first]):
+            yield first
+            drawn = rng.permutation(last - first - 1)[:n]
+            yield from (first + 1 + np.sort(drawn)).tolist()
+        first = last
 
 
 def _cut_conversation(

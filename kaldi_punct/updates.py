@@ -172,10 +172,11 @@ class Updater:
             device = self._accelerator.device
             inputs = to_inputs(padded, device)
             marks, cases = torch.as_tensor(padded.marks).to(device), torch.as_tensor(padded.cases).to(device)
+            weights = None if padded.weights is None else torch.as_tensor(padded.weights).to(device)
         with self.clock.measure("forward"), self._accelerator.autocast():
             logits: Logits = self.model(inputs)
             options = self._options
-            return label_loss(logits, marks, cases, options.case_weight, options.label_smoothing, n_targets)
+            return label_loss(logits, marks, cases, options.case_weight, options.label_smoothing, n_targets, weights)
 
     def _count_targets(self, batches: Batches) -> Tensor:
         """(2,) known marks and cases in the step's batches, of all processes."""

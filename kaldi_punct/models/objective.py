@@ -22,8 +22,12 @@ def label_loss(
     case_weight: float,
     smoothing: float = 0.0,
     n_targets: Tensor | None = None,
+    weights: Tensor | None = None,
 ) -> Tensor:
     """Mean cross-entropy of marks, plus that of cases by its weight; unknown targets count for nothing.
+
+    A word's weight is a factor of its part of the sum, which is divided by the number of words and not by their
+    weights: what a word teaches does not depend on its batch.
 
     Args:
         logits: of both heads.
@@ -32,6 +36,7 @@ def label_loss(
         smoothing: share of each target that is spread evenly over all classes.
         n_targets: (2,) known marks and cases to divide by; None for those given here. Give those of all parts where a
             step is computed in parts.
+        weights: (B, W) of the words; None: all 1.
     """
 
     def one(scores: Tensor, targets: Tensor, n: Tensor | None) -> Tensor:
@@ -39,9 +44,11 @@ def label_loss(
             scores.float().flatten(0, 1),
             targets.flatten(),
             ignore_index=IGNORE,
-            reduction="sum",
+            reduction="sum" if weights is None else "none",
             label_smoothing=smoothing,
         )
+        if weights is not None:
+            total = total @ weights.flatten()
         return total / ((targets != IGNORE).sum() if n is None else n).clamp(min=1)
 
     n_marks, n_cases = (None, None) if n_targets is None else n_targets
