@@ -31,10 +31,10 @@ from kaldi_punct.windows import Sound
 class Letters:
     """One piece a letter."""
 
-    cls_id, sep_id = 0, 1
+    cls_id, sep_id, unk_id = 0, 1, 2
 
     def __call__(self, word: str) -> tuple[int, ...]:
-        return tuple(2 + ord(c) % 90 for c in word)
+        return tuple(3 + ord(c) % 90 for c in word)
 
 
 def write_lists(directory: Path, lists: dict[str, Sequence[str]], ac_step: float = 10.0) -> Path:

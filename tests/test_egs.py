@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -11,6 +12,7 @@ from types import ModuleType
 
 import pytest
 
+from kaldi_punct.cli import build_parser
 from kaldi_punct.config import Config
 from kaldi_punct.labels import split
 from kaldi_punct.types import Word
@@ -56,6 +58,26 @@ def test_times_are_shifted_but_not_below_zero(slots: ModuleType) -> None:
     assert slots.shift(Word("a", 1.0, 0.5), 0.5).start_s == 1.5
     assert slots.shift(Word("a", 0.2, 0.5), -0.5).start_s == 0.0
     assert slots.shift(Word("a"), 0.5) == Word("a")
+
+
+def test_lists_of_a_fold_are_of_the_other_folds_model(repo: Path, tmp_path: Path) -> None:
+    told = tmp_path / "bin" / "kaldi-punct"
+    told.parent.mkdir()
+    told.write_text('#!/bin/sh\necho "$@"\n')
+    told.chmod(0o755)
+    command = [str(repo / "egs/games/local/write_nbest.sh"), "corpus", "data"]
+    env = {**os.environ, "PATH": f"{told.parent}:{os.environ['PATH']}"}
+    done = subprocess.run(command, capture_output=True, text=True, check=True, env=env, cwd=tmp_path)
+    options = "nbest --n 10 --acoustic-scale 0.1 --word-ins-penalty 0.5 --frame-shift 0.03"
+    assert done.stdout.splitlines() == [
+        f"{options} --word-boundary corpus/lang/phones/word_boundary.int "
+        f"--transition-model corpus/decode/chain_{other}/trans.mdl "
+        f"corpus/decode/chain_{other}/decode_turns_train_{fold} corpus/lang/words.txt data/ref/{fold}/nbest"
+        for fold, other in ("ab", "ba")
+    ]
+    build_parser().parse_args(done.stdout.splitlines()[0].split())
+    done = subprocess.run(command[:2], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (1, f"usage: {command[0]} <corpus-dir> <data>\n")
 
 
 def test_counts_of_slots_are_compared(repo: Path, slots: ModuleType, tmp_path: Path) -> None:

@@ -30,6 +30,7 @@ done
 
 if [ "$stage" -le 0 ]; then
   kaldi-punct prepare --from games "$corpus" data
+  local/write_nbest.sh "$corpus" data
 fi
 
 if [ "$stage" -le 1 ]; then

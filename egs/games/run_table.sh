@@ -34,7 +34,7 @@ while [ $# -gt 0 ]; do
   shift 2
 done
 
-kinds=ref hours="" baseline=text
+kinds=ref hours="" baseline=text train_kind="" # words that are trained on; empty: those that are scored
 case "$table" in
   fusion) # encoders and fusions (paper, table 2)
     models="blstm text timing pitch_fa pitch_onset pitch_attention melspec_fa sound melspec_attention melspec_both
@@ -54,7 +54,7 @@ case "$table" in
     ;;
   nbest) # augmentation (paper, table 5): trained on reference words and hypotheses, scored on ASR words
     models="nbest_ref nbest_1 nbest_3 nbest_5 nbest_10"
-    kinds=asr baseline=nbest_ref
+    kinds=asr baseline=nbest_ref train_kind=ref
     ;;
   *) echo "$0: expected --table fusion, streaming, small or nbest, got '$table'" >&2 && exit 1 ;;
 esac
@@ -72,7 +72,7 @@ for kind in $kinds; do
             continue
           fi
           kaldi-punct train --config "conf/$model.yaml" --set "train.seed=$seed" \
-            "$data/$kind/$fold$suffix" "$data/$kind/dev" "$exp/$run"
+            "$data/${train_kind:-$kind}/$fold$suffix" "$data/$kind/dev" "$exp/$run"
           mkdir -p "$results"
           for set in "$other" dev; do
             local/score_slots.py "$exp/$run/best" "$data/$kind/$set" --counts "$results/$run.$set.jsonl.gz"

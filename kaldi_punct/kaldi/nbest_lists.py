@@ -65,9 +65,10 @@ class NbestLists:
         words = {r: split_fields(text) for r, _, text in self._entries("words", utt_id) if r <= n}
         costs = {name: self._costs(name, utt_id, words) for name in ("lm_cost", "ac_cost")}
         times: dict[int, list[CtmLine]] = {}
+        ctm = str(self.path / "ctm")
         for rank, number, line in self._entries("ctm", utt_id, whole=True):
             if rank in words:
-                times.setdefault(rank, []).append(parse_ctm_line(str(self.path / "ctm"), number, line))
+                times.setdefault(rank, []).append(parse_ctm_line(ctm, number, line))
         out = []
         for rank in sorted(words):
             said = self._time(f"{utt_id}-{rank}", words[rank], times.get(rank, []), start_s, spk_id)
