@@ -173,6 +173,29 @@ class TestKaldi:
         assert part.utt_ids
         assert {u.utt_id: u.words for u in part} == {u: before[u] for u in part.utt_ids}
 
+    def test_a_channel_that_stays_alone_keeps_its_name(self, run: Run, tmp_path: Path) -> None:
+        write(tmp_path / "a" / "text_punct", "r1-A Well, yes.", "r1-B No.", "r2-A I see.", "r2-B You do?")
+        lines = [f"{r} {c} {i}.00 0.50 {w}" for r, c, text in (
+            ("r1", "A", "well yes"), ("r1", "B", "no"), ("r2", "A", "i see"), ("r2", "B", "you do"),
+        ) for i, w in enumerate(text.split())]  # fmt: skip
+        write(tmp_path / "a" / "ctm", *lines)
+        run("prepare", "--min-words", 2, "a", "out")
+        assert Path("out/ctm").read_text().splitlines() == [
+            "r1-A A 0.00 0.50 well", "r1-A A 1.00 0.50 yes", *lines[3:],
+        ]  # fmt: skip
+        assert DataDir("out").utt_ids == ("r1-A", "r2-A", "r2-B")
+        assert DataDir("out").text_punct.keys() == {"r1-A", "r2-A", "r2-B"}
+
+    def test_words_of_a_segment_that_cannot_be_used_go_nowhere_else(self, run: Run, calls: Path) -> None:
+        write(calls / "text_punct", *TEXTS)
+        times = ((0, "how"), (1, "are"), (2, "you"), (69, "so"), (51, "so"))  # c2-A-1 steps back
+        write(calls / "ctm", *(f"c2-A 1 {t:.2f} 0.50 {w}" for t, w in times))
+        done = run("prepare", calls, "out")
+        assert done.last == "Done 4, 1 errors"
+        data = DataDir("out")
+        assert [w.word for w in data["c2-A-0"].words] == ["how", "are", "you"]
+        assert "c2-A-1" not in data.utt_ids
+
     def test_an_utterance_that_cannot_be_used_is_counted(self, run: Run, tmp_path: Path) -> None:
         write(tmp_path / "a" / "text_punct", "u1 A b.", "u2 C.")
         write(tmp_path / "a" / "ctm", "u1 1 5.0 0.5 a", "u1 1 1.0 0.5 b", "u2 1 0.0 0.5 c")

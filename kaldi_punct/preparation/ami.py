@@ -27,6 +27,22 @@ class _Channel:
     ctm: list[str] = field(default_factory=list)
     start_s: float = 0.0
     end_s: float = 0.0
+    n_blank: int = 0
+    n_back: int = 0
+
+    def add(self, utt_id: str, start_s: float | None, end_s: float | None, word: str, mark: str) -> None:
+        """One more word; None: its time is not known."""
+        if start_s is None or end_s is None:
+            self.n_blank += 1
+            start_s = end_s = self.end_s
+        self.n_back += start_s < self.start_s
+        self.start_s = max(start_s, self.start_s)
+        self.end_s = max(end_s, self.start_s)
+        if _SPELLED.fullmatch(word):
+            word = word.replace("_", "")
+        word = word.replace(" ", "")
+        self.ctm.append(f"{utt_id} 1 {self.start_s:.2f} {self.end_s - self.start_s:.2f} {word.lower()}")
+        self.words.append(word + mark)
 
 
 def prepare_ami(source: Path, out: Path, report: Report, track: Track = untracked) -> SetCounts:
@@ -45,42 +61,30 @@ def prepare_ami(source: Path, out: Path, report: Report, track: Track = untracke
         FormatError: no row can be used.
     """
     channels: dict[str, _Channel] = {}
-    n_blank = n_back = 0
     for n, (meeting, name, start, end, word, mark) in track(read_rows(source, _FIELDS, report), "row"):
-        channel = channels.setdefault(f"{meeting}-{name}", _Channel())
         try:
-            if not meeting or not name or not word.strip(" "):
+            if not meeting or not name or " " in meeting + name or not word.strip(" "):
                 raise FormatError(
-                    f"{source}:{n}: expected a meeting, a channel and a word, got one of them empty; left out"
+                    f"{source}:{n}: expected a meeting, a channel (neither with blanks) and a word, got '{meeting}', "
+                    f"'{name}', '{word}'; left out"
                 )
-            if start and end:
-                start_s, end_s = to_seconds(str(source), n, start), to_seconds(str(source), n, end)
-            else:
-                n_blank += 1
-                start_s = end_s = channel.end_s
+            start_s, end_s = (to_seconds(str(source), n, t) if start and end else None for t in (start, end))
         except FormatError as e:
             report(e)
             continue
-        n_back += start_s < channel.start_s
-        channel.start_s = max(start_s, channel.start_s)
-        channel.end_s = max(end_s, channel.start_s)
-        if _SPELLED.fullmatch(word):
-            word = word.replace("_", "")
-        word = word.replace(" ", "")
-        duration_s = channel.end_s - channel.start_s
-        channel.ctm.append(f"{meeting}-{name} 1 {channel.start_s:.2f} {duration_s:.2f} {word.lower()}")
-        channel.words.append(word + mark)
-    if not any(c.words for c in channels.values()):
+        utt_id = f"{meeting}-{name}"
+        channels.setdefault(utt_id, _Channel()).add(utt_id, start_s, end_s, word, mark)
+    if not channels:
         raise FormatError(f"{source}: expected rows '{_FIELDS}' with tabs between, got none that can be used")
     with new_data_dir(out) as writer:
-        for utt_id in sorted(u for u, c in channels.items() if c.words):
+        for utt_id in sorted(channels):
             writer.write("text_punct", utt_id, " ".join(channels[utt_id].words))
             writer.write_lines("ctm", channels[utt_id].ctm)
     log.info(
         "%d meeting channels, %d words, %d of them without times, %d moved to the start of the word before",
         len(channels),
         sum(len(c.words) for c in channels.values()),
-        n_blank,
-        n_back,
+        sum(c.n_blank for c in channels.values()),
+        sum(c.n_back for c in channels.values()),
     )
     return counts_of(writer)

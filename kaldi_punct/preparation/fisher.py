@@ -16,7 +16,7 @@ import logging
 import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from kaldi_punct.errors import FormatError, UtteranceError
@@ -78,6 +78,28 @@ class TimedUtterance:
     is_unclear: bool
 
 
+@dataclass
+class Oddities:
+    """Files that are read although something is odd about them.
+
+    Attributes:
+        recoded: no UTF-8; read as Windows-1252.
+        headed: with lines before the first turn, which are left out.
+    """
+
+    recoded: list[Path] = field(default_factory=list)
+    headed: list[Path] = field(default_factory=list)
+
+    def tell(self) -> None:
+        """Logs how many there are of each."""
+        if self.recoded:
+            log.warning("%d files are no UTF-8, read as Windows-1252; first %s", len(self.recoded), self.recoded[0])
+        if self.headed:
+            log.warning(
+                "%d files have lines before the first turn (left out); first %s", len(self.headed), self.headed[0]
+            )
+
+
 def find_corpus(folders: Sequence[Path]) -> Corpus:
     """The files of Fisher below some folders, in any order and depth.
 
@@ -111,12 +133,13 @@ def find_corpus(folders: Sequence[Path]) -> Corpus:
     return Corpus(*(dict(sorted(found[kind].items())) for kind in ("txt", "txo", "sph")))
 
 
-def read_transcript(path: Path, report: Report) -> list[TimedUtterance]:
+def read_transcript(path: Path, report: Report, odd: Oddities) -> list[TimedUtterance]:
     """The utterances of a time-annotated transcript, in the order of its lines.
 
     Args:
         path: ``fe_03_NNNNN.txt``.
         report: takes the lines that are no utterance.
+        odd: takes note of the file.
 
     Raises:
         FormatError: the file is of another call, or cannot be read.
@@ -124,7 +147,7 @@ def read_transcript(path: Path, report: Report) -> list[TimedUtterance]:
     call = path.stem
     out: list[TimedUtterance] = []
     seen: set[str] = set()
-    for n, line in enumerate(_decode(path).split("\n"), 1):
+    for n, line in enumerate(_decode(path, odd).split("\n"), 1):
         line = line.rstrip("\r")
         if n == 1 and line.startswith("#") and f"{call}.sph" not in line:
             raise FormatError(f"{path}:1: expected '# {call}.sph', got '{line}'; is the file named after another call?")
@@ -144,29 +167,33 @@ def read_transcript(path: Path, report: Report) -> list[TimedUtterance]:
     return out
 
 
-def read_original(path: Path) -> dict[str, str]:
+def read_original(path: Path, odd: Oddities) -> dict[str, str]:
     """The punctuated text of each side, turn after turn, without tags and mark-up.
 
     Turns are lines ``L: …`` (side A) and ``R: …`` (side B); a line without a side goes on with the turn before it.
+
+    Args:
+        path: ``fe_03_NNNNN.txo``.
+        odd: takes note of the file.
 
     Raises:
         FormatError: there is no turn in it.
     """
     turns: dict[str, list[str]] = {side: [] for side in SIDES}
     side = ""
-    n_before = 0
-    for line in _decode(path).split("\n"):
+    is_headed = False
+    for line in _decode(path, odd).split("\n"):
         found = _TURN.match(line)
         if found is not None:
             side, line = _SIDE_OF[found.group(1)], found.group(2)
         if side and line.strip():
             turns[side].append(line)
         elif line.strip() and not line.startswith("#"):
-            n_before += 1
+            is_headed = True
     if not side:
         raise FormatError(f"{path}: expected turns 'L: …' and 'R: …', got none; is it a transcript of BBN/WordWave?")
-    if n_before:
-        log.warning("%s: %d lines before the first turn (left out)", path, n_before)
+    if is_headed:
+        odd.headed.append(path)
     return {side: clean(" ".join(lines)) for side, lines in turns.items()}
 
 
@@ -189,7 +216,7 @@ def _parse(path: Path, n: int, line: str) -> TimedUtterance:
     return TimedUtterance(utt_id, side, start_s, end_s, words, "((" in text)
 
 
-def _decode(path: Path) -> str:
+def _decode(path: Path, odd: Oddities) -> str:
     """The text of a file of 2003: UTF-8 (ASCII), else the code page of Windows."""
     try:
         raw = path.read_bytes()
@@ -198,7 +225,7 @@ def _decode(path: Path) -> str:
     try:
         return raw.decode("utf-8")
     except UnicodeDecodeError:
-        log.info("%s: no UTF-8, read as Windows-1252", path)
+        odd.recoded.append(path)
         return raw.decode("cp1252", errors="replace")
 
 

@@ -6,7 +6,7 @@ import contextlib
 import logging
 import shlex
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from kaldi_punct.errors import FormatError, KaldiPunctError
@@ -17,6 +17,7 @@ from kaldi_punct.preparation.distribution import SetCounts, count_set
 from kaldi_punct.preparation.fisher import (
     SIDES,
     Corpus,
+    Oddities,
     TimedUtterance,
     find_corpus,
     read_original,
@@ -61,6 +62,7 @@ class _Tally:
     n_turned: int = 0
     n_marks: int = 0
     n_marks_lost: int = 0
+    odd: Oddities = field(default_factory=Oddities)
 
     def __str__(self) -> str:
         lost = 100 * self.n_marks_lost / max(self.n_marks, 1)
@@ -111,6 +113,7 @@ def prepare_fisher(
                 report(e)
     if todo:
         log.info("%s", tally)
+        tally.odd.tell()
     made = {s: w.counts for s, w in writers.items()}
     for name in (s for s in todo if made[s] is None):
         report(FormatError(f"{out / name}: expected utterances for it, got none that can be used; not made"))
@@ -142,8 +145,8 @@ def _split(corpus: Corpus, options: FisherOptions, report: Report) -> dict[str, 
 def _write_call(
     call: str, corpus: Corpus, options: FisherOptions, writer: DataDirWriter, tally: _Tally, report: Report
 ) -> None:
-    originals = read_original(corpus.originals[call])
-    every = sorted(read_transcript(corpus.transcripts[call], report), key=lambda u: (u.start_s, u.end_s))
+    originals = read_original(corpus.originals[call], tally.odd)
+    every = sorted(read_transcript(corpus.transcripts[call], report, tally.odd), key=lambda u: (u.start_s, u.end_s))
     sides = {side: [u for u in every if u.side == side] for side in SIDES}
     for channel, (side, done) in enumerate(_cut_sides(sides, originals, tally).items(), 1):
         texts = _texts(sides[side], done, options, tally)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 from kaldi_punct.errors import FormatError
@@ -48,15 +48,14 @@ class Selection:
     min_agreement: float = 0.5
 
 
-@dataclass
+@dataclass(frozen=True, slots=True)
 class _Part:
     """What is taken of a directory."""
 
     data: DataDir
-    texts: Mapping[str, str]
-    utt_ids: set[str] = field(default_factory=set)
-    rec_ids: set[str] = field(default_factory=set)
-    spk_ids: set[str] = field(default_factory=set)
+    utt_ids: frozenset[str]
+    rec_ids: frozenset[str]
+    spk_ids: frozenset[str]
 
 
 def prepare_kaldi_dir(
@@ -142,7 +141,7 @@ def _references(
 
 
 def _select(data: DataDir, texts: Mapping[str, str], doubtful: set[str], selection: Selection) -> _Part:
-    part = _Part(data, texts, set(data.utt_ids) - doubtful)
+    utt_ids = set(data.utt_ids) - doubtful
     if doubtful:
         log.warning(
             "%s: %d utterances have too few words that their recording's reference has (left out)",
@@ -150,16 +149,19 @@ def _select(data: DataDir, texts: Mapping[str, str], doubtful: set[str], selecti
             len(doubtful),
         )
     if selection.min_words > 1:
-        short = {u for u in part.utt_ids if sum(is_word(w.word) for w in data[u].words) < selection.min_words}
-        part.utt_ids -= short
+        short = {u for u in utt_ids if sum(is_word(w.word) for w in data[u].words) < selection.min_words}
+        utt_ids -= short
         log.info("%s: %d utterances have fewer than %d words (left out)", data.path, len(short), selection.min_words)
     if selection.hours is not None:
-        part.utt_ids &= _take_hours(data, part.utt_ids, selection.hours, selection.seed)
-    if not part.utt_ids & texts.keys():
+        utt_ids &= _take_hours(data, utt_ids, selection.hours, selection.seed)
+    if not utt_ids & texts.keys():
         raise FormatError(f"{data.path}: expected utterances with a reference, got none that are long enough")
-    part.rec_ids = {data.place(u)[0] for u in part.utt_ids}
-    part.spk_ids = {data.utt2spk[u] for u in part.utt_ids if u in data.utt2spk}
-    return part
+    return _Part(
+        data,
+        frozenset(utt_ids),
+        frozenset(data.place(u)[0] for u in utt_ids),
+        frozenset(data.utt2spk[u] for u in utt_ids if u in data.utt2spk),
+    )
 
 
 def _take_hours(data: DataDir, utt_ids: set[str], hours: float, seed: int) -> set[str]:
@@ -196,22 +198,35 @@ def _write_part(path: Path, name: str, part: _Part, writer: DataDirWriter) -> No
 
 
 def _ctm_lines(path: Path, part: _Part) -> Iterator[str]:
-    """The CTM's own lines; by utterance where those of a recording would fall to others than their utterance."""
+    """The CTM's own lines; keyed by utterance where a recording is torn, since its words would go elsewhere."""
     data = part.data
-    lines = [(split_fields(line), line) for _, line in read_lines(path) if not line.startswith(";;")]
-    torn = part.rec_ids & {data.place(u)[0] for u in data.utt_ids if u not in part.utt_ids}
-    if not torn or not data.segments or all(fields[0] in data.segments for fields, _ in lines):
-        rec_of = {place: rec_id for rec_id, place in data.reco2file_and_channel.items()}
-        for fields, line in lines:
-            key, channel = fields[0], fields[1]
-            rec_id = rec_of.get((key, channel), key)
-            if key in part.utt_ids if key in data.segments else rec_id in part.rec_ids:
-                yield line
+    every = data.segments or [*data.utt_ids, *data.errors]
+    torn = part.rec_ids & {data.place(u)[0] for u in every if u not in part.utt_ids}
+    if torn and data.segments and not all(fields[0] in data.segments for fields, _ in _read_ctm(path)):
+        log.info("%s: keyed by utterance now, since parts of its recordings are left out", path)
+        yield from _lines_by_utterance(part)
         return
-    log.info("%s: keyed by utterance now, since parts of its recordings are left out", path)
+    rec_of = {place: rec_id for rec_id, place in data.reco2file_and_channel.items()}
+    for fields, line in _read_ctm(path):
+        key, channel = fields[0], fields[1]
+        if key in data.segments or key in part.utt_ids:
+            if key in part.utt_ids:
+                yield line
+        elif data.segments:
+            if rec_of.get((key, channel), key) in part.rec_ids:
+                yield line
+        elif f"{key}-{channel}" in part.utt_ids:  # one of several channels; if it stays alone, it must keep its name
+            yield f"{key}-{channel}{line[len(key) :]}" if key in torn else line
+
+
+def _read_ctm(path: Path) -> Iterator[tuple[list[str], str]]:
+    return ((split_fields(line), line) for _, line in read_lines(path) if not line.startswith(";;"))
+
+
+def _lines_by_utterance(part: _Part) -> Iterator[str]:
     for utt_id in sorted(part.utt_ids):
-        for w in data.ctm.get(utt_id, ()):
+        for w in part.data.ctm.get(utt_id, ()):
             assert w.start_s is not None, "Words of a CTM have times. This is a bug."
             assert w.duration_s is not None, "Words of a CTM have times. This is a bug."
-            start_s = max(w.start_s - data.segments[utt_id].start_s, 0.0)
+            start_s = max(w.start_s - part.data.segments[utt_id].start_s, 0.0)
             yield CtmLine(utt_id, "1", start_s, w.duration_s, w.word, w.confidence).rewritten(w.word)

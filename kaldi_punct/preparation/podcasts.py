@@ -5,7 +5,8 @@ from __future__ import annotations
 import html
 import logging
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -19,6 +20,13 @@ log = logging.getLogger(__name__)
 
 _FIELDS = "episode turn speaker text"
 _ENTITY = re.compile(r"&(?:#[0-9]+|#[xX][0-9A-Fa-f]+|[A-Za-z][0-9A-Za-z]*);")  # not "AT&T": no entity without its ";"
+
+
+@dataclass(frozen=True, slots=True)
+class _Turn:
+    utt_id: str
+    spk_id: str
+    text: str
 
 
 def prepare_podcasts(
@@ -37,38 +45,36 @@ def prepare_podcasts(
     Raises:
         FormatError: no row can be used.
     """
-    episodes: dict[str, list[tuple[str, str, str]]] = {}
-    n_entities = 0
+    episodes: dict[str, list[_Turn]] = {}
+    seen: set[tuple[str, str, str]] = set()
+    n_entities = n_empty = 0
     for n, (episode, turn, speaker, text) in track(read_rows(source, _FIELDS, report), "row"):
-        if not episode or " " in episode + turn:
+        spk_id = f"{episode}-{re.sub(r'[^0-9A-Za-z]+', '_', speaker)}"
+        if not episode or not turn or " " in episode + turn or (episode, spk_id, turn) in seen:
             report(
                 FormatError(
-                    f"{source}:{n}: expected an episode and a turn without blanks, got '{episode}', '{turn}'; left out"
+                    f"{source}:{n}: expected an episode and a turn without blanks, each once, got '{episode}', "
+                    f"'{turn}'; left out"
                 )
             )
             continue
+        seen.add((episode, spk_id, turn))
         plain, n_here = unescape(text)
         n_entities += n_here
-        episodes.setdefault(episode, []).append((turn, speaker, " ".join(plain.split(" ")).strip()))
+        n_empty += not plain.strip()
+        episodes.setdefault(episode, []).append(_Turn(f"{spk_id}-{turn}", spk_id, plain.strip()))
     if not episodes:
         raise FormatError(f"{source}: expected rows '{_FIELDS}' with tabs between, got none that can be used")
     names = draw_episodes(episodes, max_words, seed) if max_words else sorted(episodes)
-    texts, speakers, recordings = {}, {}, dict[str, list[str]]()
-    for episode in names:
-        for turn, speaker, text in episodes[episode]:
-            if not text:
-                continue
-            spk_id = f"{episode}-{re.sub(r'[^0-9A-Za-z]+', '_', speaker)}"
-            utt_id = f"{spk_id}-{turn}"
-            texts[utt_id], speakers[utt_id] = text, spk_id
-            recordings.setdefault(episode, []).append(utt_id)
+    turns = {e: [t for t in episodes[e] if t.text] for e in names}
+    texts = {t.utt_id: t.text for e in names for t in turns[e]}
     with new_data_dir(out) as writer:
         writer.write_table("text_punct", texts)
-        writer.write_table("utt2spk", speakers)
-        writer.write_table("reco2utt", {r: " ".join(u) for r, u in recordings.items()})
+        writer.write_table("utt2spk", {t.utt_id: t.spk_id for e in names for t in turns[e]})
+        writer.write_table("reco2utt", {e: " ".join(t.utt_id for t in turns[e]) for e in names if turns[e]})
     n_words = sum(t.count(" ") + 1 for t in texts.values())
     log.info("%d of %d episodes, %d turns, %d words", len(names), len(episodes), len(texts), n_words)
-    log.info("%s: %d HTML entities became what they stand for", source, n_entities)
+    log.info("%s: %d HTML entities became what they stand for, %d turns are empty", source, n_entities, n_empty)
     return counts_of(writer)
 
 
@@ -88,7 +94,7 @@ def unescape(text: str) -> tuple[str, int]:
     return _ENTITY.sub(replace, text), n
 
 
-def draw_episodes(episodes: Mapping[str, list[tuple[str, str, str]]], max_words: int, seed: int) -> list[str]:
+def draw_episodes(episodes: Mapping[str, Sequence[_Turn]], max_words: int, seed: int) -> list[str]:
     """Episodes in an order drawn by ``seed``, until they hold so many words; sorted."""
     names = sorted(episodes)
     drawn: list[str] = []
@@ -97,5 +103,5 @@ def draw_episodes(episodes: Mapping[str, list[tuple[str, str, str]]], max_words:
         if n_words >= max_words:
             break
         drawn.append(names[i])
-        n_words += sum(text.count(" ") + 1 for _, _, text in episodes[names[i]])
+        n_words += sum(t.text.count(" ") + 1 for t in episodes[names[i]])
     return sorted(drawn)
