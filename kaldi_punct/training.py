@@ -33,6 +33,7 @@ from kaldi_punct.corpora import count_training_words, fit_normaliser, read_corpo
 from kaldi_punct.dataset import mixed_lexicon
 from kaldi_punct.dev_scoring import score_conversations
 from kaldi_punct.epochs import EpochExamples
+from kaldi_punct.errors import ConfigError
 from kaldi_punct.models.muse import freeze_all_but_hearing, learn_to_hear
 from kaldi_punct.models.objective import parameter_groups, set_learning_rate
 from kaldi_punct.punctuator import Punctuator
@@ -134,6 +135,11 @@ class _Run:
         self.updater = Updater(model, self.accelerator.prepare(optimizer), self.accelerator, options)
         self.updater.n_split = self.state.n_split
         self.n_steps = self.corpora.count_steps(self.updater.batches_a_step)
+        if not self.n_steps:
+            raise ConfigError(
+                f"train.n_epochs, train.repeats: expected something to learn from, got no batch in {options.n_epochs} "
+                f"epochs of {', '.join(map(str, train_dirs))}"
+            )
         self.writer = self._open_writer()
         self._began = self.state.step, time.perf_counter()
 
@@ -142,7 +148,10 @@ class _Run:
         if self.is_first:
             write_results(self.exp_dir, self.state)
         with self._make_bar() as bar:
-            while self.state.epoch < self.config.train.n_epochs and self.state.step < self.n_steps:
+            # Also after the last step, where a kill came between it and its epoch's score.
+            while self.state.epoch < self.config.train.n_epochs and (
+                self.state.step < self.n_steps or self.state.batch > 0
+            ):
                 self._train_epoch(bar)
                 if self.corpora.dev:
                     self._save()  # what comes now may take long
