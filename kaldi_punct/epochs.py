@@ -237,12 +237,12 @@ def bucket(n_pieces: Ints, n_frames: Ints, batch_pieces: int, rng: np.random.Gen
     Returns:
         Indices of examples, each once.
     """
-    mixed = n_pieces * rng.uniform(1 - _JITTER, 1, len(n_pieces))
+    jitter = rng.uniform(1 - _JITTER, 1, len(n_pieces))
     if n_frames.any():
         stratum = np.floor(np.log(n_pieces) / np.log1p(_STRATUM) + rng.uniform())
-        order = np.lexsort((-n_frames * rng.uniform(1 - _JITTER, 1, len(n_frames)), -stratum))
+        order = np.lexsort((-n_frames * jitter, -stratum))
     else:
-        order = np.argsort(-mixed, kind="stable")
+        order = np.argsort(-n_pieces * jitter, kind="stable")
     batches: list[list[int]] = []
     group: list[int] = []
     longest = real = 0  # of the group
@@ -251,7 +251,7 @@ def bucket(n_pieces: Ints, n_frames: Ints, batch_pieces: int, rng: np.random.Gen
         n = int(n_pieces[k])
         padded = max(longest, n) * (len(group) + 1)
         padding = n_padding + padded - real - n
-        if group and (padded > batch_pieces or padding > MAX_PADDING * (n_padded + padded)):
+        if group and (padded > batch_pieces or padding >= MAX_PADDING * (n_padded + padded)):
             batches.append(group)
             n_padded, n_padding = n_padded + longest * len(group), n_padding + longest * len(group) - real
             group, longest, real = [], 0, 0
