@@ -80,7 +80,5 @@ def test_layers_that_cannot_be_told_apart(encoder: Path, monkeypatch: pytest.Mon
         parameter_groups(made.model, config)
     made, config = make(encoder, "train.layer_decay=0.9")
     made.model.config.n_layers = 3  # no list of so many
-    with pytest.raises(
-        ConfigError, match=r"^train\.layer_decay: expected 1 with BertModel, whose layers cannot"
-    ):
+    with pytest.raises(ConfigError, match=r"^train\.layer_decay: expected 1 with BertModel, whose layers cannot"):
         layer_heights(made.model)
