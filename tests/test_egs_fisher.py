@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from kaldi_punct.cli import main
+from kaldi_punct.config import Config
 from kaldi_punct.kaldi.data_dir import DataDir
 
 Run = Callable[..., "subprocess.CompletedProcess[str]"]
@@ -112,6 +113,23 @@ def test_from_discs_to_scores(
     (recipe / "fisher" / "exp" / "tiny").mkdir(parents=True)
     (recipe / "fisher" / "exp" / "tiny" / "best").symlink_to(tiny_model)
     (recipe / "bin" / "kaldi-punct").write_text(PRINT_CALL)  # each call of the real one would load torch
+    models = ("--models", "bert", "--streaming", "streaming_lstm", "--small", "bert", "--lists", "nbest_3")
+    done = run("--stage", "3", "--stop-stage", "3", "--hours", "1 9", *models)
+    assert done.stdout == "./run.sh: no data/train/nbest/words, so no nbest_3\n"
+    (data / "train" / "nbest").mkdir()
+    (data / "train" / "nbest" / "words").touch()
+    assert not run("--stage", "3", "--stop-stage", "3", "--models", "", "--streaming", "", "--small", "").stdout
+    trained = (recipe / "fisher" / "calls").read_text().splitlines()
+    assert trained[:4] == [
+        "train --config conf/bert.yaml data/train data/dev exp/bert",
+        "train --config conf/streaming_lstm.yaml data/train data/dev exp/streaming_lstm",
+        "train --config conf/bert.yaml data/train_1h data/dev exp/bert_1h",
+        "train --config conf/bert.yaml data/train_9h data/dev exp/bert_9h",
+    ]
+    assert [t.split()[-1] for t in trained[4:]] == ["exp/nbest_1", "exp/nbest_3", "exp/nbest_5", "exp/nbest_10"]
+    for call in trained:
+        assert Config.load(str(Path(recipe / "fisher" / call.split()[2])))
+    (recipe / "fisher" / "calls").unlink()
     done = run("--stage", "4")
     assert done.stdout.splitlines() == ["%F1 50.0 exp/tiny/test.text"] * 2
     monkeypatch.chdir(recipe / "fisher")

@@ -12,6 +12,7 @@ import pytest
 
 from kaldi_punct.cli import main
 from kaldi_punct.kaldi.data_dir import DataDir
+from kaldi_punct.kaldi.nbest_lists import NbestLists
 
 Run = Callable[..., SimpleNamespace]
 
@@ -147,6 +148,24 @@ class TestKaldi:
         ) in done.err
         write(tmp_path / "plain" / "utt2dur", *(f"{t.split()[0]} 3600" for t in TEXTS))
         assert run("prepare", "--hours", 2, "plain", "out").last == "Done 2, 0 errors"
+
+    def test_nbest_lists_go_along(self, run: Run, calls: Path) -> None:
+        write(calls / "text_punct", *TEXTS)
+        keys = [f"{t.split()[0]}-{n}" for t in TEXTS for n in (1, 2)]
+        tables = {
+            "words": [f"{k} so" for k in keys], "ac_cost": [f"{k} 1.5" for k in keys],
+            "lm_cost": [f"{k} 2" for k in keys], "ctm": [f"{k} 1 0.00 0.10 so" for k in keys],
+        }  # fmt: skip
+        for name, lines in tables.items():
+            write(calls / "nbest" / name, *lines)
+        for _ in range(2):  # a directory with lists is replaced as any other
+            assert run("prepare", "--min-words", 3, calls, "out").status == 0
+        taken = [i for i, k in enumerate(keys) if k[:-2] in ("c1-A-0", "c2-A-0", "c2-B-0")]
+        for name, lines in tables.items():
+            assert Path(f"out/nbest/{name}").read_text().splitlines() == [lines[i] for i in taken]
+        assert NbestLists("out/nbest").read("c1-A-0", 2)[0][0] == 1
+        write(Path("out/nbest/mine"), "x")
+        assert "and nothing else, got 'nbest'; name another" in run("prepare", calls, "out").err
 
     def test_short_utterances_go(self, run: Run, calls: Path) -> None:
         write(calls / "text_punct", *TEXTS)

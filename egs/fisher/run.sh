@@ -24,6 +24,7 @@ hours="1 10 100"       # parts of the training set, each within the next
 models="blstm bert pitch_fa melspec_fa pitch_attention melspec_attention melspec_onset" # conf/*.yaml, on all of it
 streaming="streaming_lstm streaming_bert streaming_melspec"
 small="bert melspec_fa" # on the parts
+lists="nbest_1 nbest_3 nbest_5 nbest_10" # on all of it and its N-best lists, where data/train/nbest has some
 # End configuration section.
 
 set -euo pipefail
@@ -47,6 +48,7 @@ while [ $# -gt 0 ]; do
     --models) models=$2 ;;
     --streaming) streaming=$2 ;;
     --small) small=$2 ;;
+    --lists) lists=$2 ;;
     *) echo "$0: unknown option $1 (see the configuration section)" >&2 && exit 1 ;;
   esac
   shift 2
@@ -86,6 +88,12 @@ if runs 3; then # a run that was stopped goes on
     for h in $hours; do
       kaldi-punct train --config "conf/$model.yaml" "data/train_${h}h" data/dev "exp/${model}_${h}h"
     done
+  done
+  # Lists come from a decoder that did not learn from these calls: decode each half of data/train with a model of the
+  # other half, then kaldi-punct nbest --n 10 <decode-dir> <words.txt> data/train/nbest (docs/training.md).
+  for model in $lists; do
+    [ -f data/train/nbest/words ] || { echo "$0: no data/train/nbest/words, so no $model" && continue; }
+    kaldi-punct train --config "conf/$model.yaml" data/train data/dev "exp/$model"
   done
 fi
 

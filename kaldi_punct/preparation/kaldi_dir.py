@@ -9,12 +9,14 @@ from pathlib import Path
 
 from kaldi_punct.errors import FormatError
 from kaldi_punct.kaldi.data_dir import DataDir
+from kaldi_punct.kaldi.streams import split_key
 from kaldi_punct.kaldi.tables import CtmLine, by_key, read_lines, read_text, split_fields
 from kaldi_punct.labels import is_word
 from kaldi_punct.preparation.cutting import cut_reference
 from kaldi_punct.preparation.distribution import SetCounts
 from kaldi_punct.preparation.subsets import call_of, durations_s, take_hours
 from kaldi_punct.preparation.writing import (
+    NBEST_TABLES,
     TABLES,
     DataDirWriter,
     Report,
@@ -87,7 +89,8 @@ def prepare_kaldi_dir(
         report(error)
     texts, doubtful = _references(data, reference, selection.min_agreement, track)
     part = _select(data, texts, doubtful, selection)
-    strange = sorted(p.name for p in source.iterdir() if p.name.removesuffix(".gz") not in TABLES)
+    known = {*TABLES, "nbest"}
+    strange = sorted(p.name for p in source.iterdir() if p.name.removesuffix(".gz") not in known)
     if strange:
         log.info("%s: not taken, since they are no tables known here: %s", source, " ".join(strange))
     with new_data_dir(out) as writer:
@@ -95,6 +98,9 @@ def prepare_kaldi_dir(
             name = path.name.removesuffix(".gz")
             if name in TABLES and name != "text_punct" and path == find_table(source, name):
                 _write_part(path, name, part, writer)
+        for name in sorted(NBEST_TABLES):
+            if (source / "nbest" / name).is_file():
+                writer.write_lines(f"nbest/{name}", _nbest_lines(source / "nbest" / name, part))
         writer.write_table("text_punct", {u: t for u, t in texts.items() if u in part.utt_ids})
     return counts_of(writer)
 
@@ -195,6 +201,14 @@ def _write_part(path: Path, name: str, part: _Part, writer: DataDirWriter) -> No
             writer.write_line(name, line)
         elif not key:
             raise FormatError(f"{path}:{n}: expected '<key> …', got a blank line; remove it")
+
+
+def _nbest_lines(path: Path, part: _Part) -> Iterator[str]:
+    """Lines of the hypotheses ``utt-1 .. utt-N`` of what is taken."""
+    for n, line in read_lines(path):
+        key, _ = split_key(str(path), n, line)
+        if key.rpartition("-")[0] in part.utt_ids:
+            yield line
 
 
 def _ctm_lines(path: Path, part: _Part) -> Iterator[str]:

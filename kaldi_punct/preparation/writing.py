@@ -27,6 +27,7 @@ TABLES = frozenset(
         "wav.scp",
     ]
 )  # fmt: skip
+NBEST_TABLES = frozenset(["ac_cost", "ctm", "lm_cost", "words"])  # of its folder ``nbest``: lists to train on
 
 
 class Track(Protocol):
@@ -59,8 +60,9 @@ class DataDirWriter:
         self.write_line(table, f"{key} {value}" if value else key)
 
     def write_line(self, table: str, line: str) -> None:
-        """Appends a line as it is."""
+        """Appends a line as it is; a table may lie in a folder of the directory (``nbest/words``)."""
         if table not in self._files:
+            (self._temporary / table).parent.mkdir(exist_ok=True)
             self._files[table] = open(self._temporary / table, "wb")  # noqa: SIM115  # closed by ``close``
         self._files[table].write(f"{line}\n".encode())
 
@@ -152,13 +154,19 @@ def _check_replaceable(path: Path) -> None:
     strange = (
         [path.name]
         if path.is_symlink() or not path.is_dir()
-        else sorted(p.name for p in path.iterdir() if p.name.removesuffix(".gz") not in TABLES or p.is_dir())
+        else sorted(p.name for p in path.iterdir() if not _is_ours(p))
     )
     if strange:
         raise FormatError(
             f"{path}: expected a new directory, or one that holds tables of a data directory and nothing else, got "
             f"'{strange[0]}'; name another, or remove it"
         )
+
+
+def _is_ours(path: Path) -> bool:
+    if path.is_dir():
+        return path.name == "nbest" and all(p.is_file() and p.name in NBEST_TABLES for p in path.iterdir())
+    return path.name.removesuffix(".gz") in TABLES
 
 
 def _beside(path: Path, suffix: str) -> Path:
