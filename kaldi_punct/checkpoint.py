@@ -4,6 +4,7 @@ config.json         architecture, labels, name, version (ours), and the encoder'
 model.safetensors   weights; matrices may be stored in 8 bits, a scale a row, and are dequantised on load
 tokenizer.json      the tokenizer
 case_lexicon.json   lower-case word -> its mixed form (McDonald)
+speech/             the frozen speech encoder through which the model hears; not copied, it is named in config.json
 README.md           the model card
 """
 
@@ -12,7 +13,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +27,7 @@ from transformers import AutoConfig, AutoTokenizer, PreTrainedConfig, PreTrained
 from kaldi_punct.batch import PieceTable
 from kaldi_punct.config import Config, DataConfig, ModelConfig, model_config_from_dict
 from kaldi_punct.errors import CheckpointError, ConfigError
+from kaldi_punct.frames import FrameSource
 from kaldi_punct.models.baselines import (
     WORD_SPECIAL_IDS,
     RecurrentConfig,
@@ -43,6 +45,7 @@ from kaldi_punct.models.lexical import (
     read_encoder_config,
 )
 from kaldi_punct.models.muse import Muse
+from kaldi_punct.models.speech import SpeechFrames, make_source
 
 BUILT_IN_DIR = Path(__file__).parent / "builtin"
 FORMAT = "kaldi_punct/1"
@@ -64,6 +67,8 @@ class Checkpoint:
         encoder_config: of the transformer, or the sizes of a baseline.
         case_lexicon: lower-case word -> mixed form.
         name, version: as reported to clients.
+        source: where the frames that it hears come from; None if it does not hear.
+        copy_speech: whether a speech encoder is copied into the directory; None: where it is not on the hub.
     """
 
     model: Muse
@@ -75,6 +80,12 @@ class Checkpoint:
     case_lexicon: dict[str, str] = field(default_factory=dict)
     name: str = ""
     version: str = ""
+    source: FrameSource | None = None
+    copy_speech: bool | None = None
+
+    def __post_init__(self) -> None:
+        if self.source is None:
+            self.source = make_source(self.config)
 
     def piece_table(self) -> PieceTable:
         """Pieces of words by this checkpoint's tokenizer."""
@@ -95,21 +106,35 @@ def create(config: Config, count_words: Callable[[], Mapping[str, int]] | None =
         ConfigError: windows longer than the encoder reaches.
         FormatError: a broken file of word vectors.
     """
-    if config.model.lexical != "transformer":
-        return _create_baseline(config, count_words)
-    name = config.model.encoder
-    encoder_config = read_encoder_config(name, config.model.n_layers, config.model.encoder_dropout)
-    check_reach(encoder_config, config.data.max_pieces, name)
-    model = Muse(config.model, encoder_config)
+    options, source = config.model, make_source(config.model)
+    if source is not None:  # a speech encoder has a sample rate of its own
+        options = replace(options, sample_rate_hz=source.kind.sample_rate_hz)
+    if options.lexical != "transformer":
+        made = _create_baseline(options, config.data, source, count_words)
+    else:
+        made = _create_transformer(options, config.data, source)
+    made.copy_speech = config.train.copy_speech
+    return made
+
+
+def _create_transformer(options: ModelConfig, window: DataConfig, source: FrameSource | None) -> Checkpoint:
+    name = options.encoder
+    encoder_config = read_encoder_config(name, options.n_layers, options.encoder_dropout)
+    check_reach(encoder_config, window.max_pieces, name)
+    model = Muse(options, encoder_config, _n_features(source))
     assert isinstance(model.lexical, LexicalEncoder), "A transformer was asked for. This is a bug."
     load_pretrained(model.lexical, name)
     check_causal(model.lexical, name)
     tokenizer, special_ids = _read_encoder_tokenizer(name)
-    return Checkpoint(model, config.model, config.data, tokenizer, special_ids, encoder_config)
+    return Checkpoint(model, options, window, tokenizer, special_ids, encoder_config, source=source)
 
 
-def _create_baseline(config: Config, count_words: Callable[[], Mapping[str, int]] | None) -> Checkpoint:
-    options = config.model
+def _create_baseline(
+    options: ModelConfig,
+    window: DataConfig,
+    source: FrameSource | None,
+    count_words: Callable[[], Mapping[str, int]] | None,
+) -> Checkpoint:
     vectors: dict[int, Tensor] = {}
     if options.tokens == "words":
         assert count_words is not None, "A model of whole words needs the training set's. This is a bug."
@@ -124,11 +149,15 @@ def _create_baseline(config: Config, count_words: Callable[[], Mapping[str, int]
     vocab_size = max(tokenizer.get_vocab_size(), len(vectors))  # an encoder may have more rows than pieces
     width = len(next(iter(vectors.values()))) if vectors else options.embedding_dim
     encoder_config = RecurrentConfig(vocab_size, width)
-    model = Muse(options, encoder_config)
+    model = Muse(options, encoder_config, _n_features(source))
     assert isinstance(model.lexical, RecurrentEncoder), "A baseline was asked for. This is a bug."
     if vectors:
         fill_embeddings(model.lexical, vectors)
-    return Checkpoint(model, options, config.data, tokenizer, special_ids, encoder_config)
+    return Checkpoint(model, options, window, tokenizer, special_ids, encoder_config, source=source)
+
+
+def _n_features(source: FrameSource | None) -> int | None:
+    return None if source is None else source.kind.dim
 
 
 def check_reach(encoder_config: PreTrainedConfig | RecurrentConfig, max_pieces: int, name: str) -> None:
@@ -163,6 +192,9 @@ def save(checkpoint: Checkpoint, model_dir: str | Path, *, quantise: bool = Fals
     tmp.chmod(0o644)  # safetensors makes files for their owner alone
     os.replace(tmp, directory / "model.safetensors")
     _replace_text(directory / "tokenizer.json", checkpoint.tokenizer.to_str(pretty=True))
+    speech = checkpoint.source if isinstance(checkpoint.source, SpeechFrames) else None
+    if speech is not None:
+        speech.save(directory, checkpoint.copy_speech)
     _write_json(directory / "case_lexicon.json", dict(sorted(checkpoint.case_lexicon.items())))
     _write_json(
         directory / "config.json",
@@ -174,6 +206,7 @@ def save(checkpoint: Checkpoint, model_dir: str | Path, *, quantise: bool = Fals
             "window": asdict(checkpoint.window),
             "special_ids": list(checkpoint.special_ids),
             "encoder_config": _portable(checkpoint.encoder_config),
+            **({"speech": speech.values()} if speech is not None else {}),
         },
     )
 
@@ -200,9 +233,10 @@ def load(name: str | Path) -> Checkpoint:
         window = DataConfig(**values["window"])
         encoder_config = _read_encoder_values(config, values["encoder_config"])
         cls_id, sep_id, unk_id = values["special_ids"]
+        source = SpeechFrames.from_values(values["speech"], directory) if config.acoustic == "speech" else None
     except (KeyError, TypeError, ValueError, ConfigError) as e:
         raise CheckpointError(f"{config_path}: expected a complete model configuration, got: {e}") from e
-    model = Muse(config, encoder_config)
+    model = Muse(config, encoder_config, _n_features(source))
     _load_weights(model, directory / "model.safetensors")
     model.eval()
     return Checkpoint(
@@ -215,6 +249,7 @@ def load(name: str | Path) -> Checkpoint:
         _read_lexicon(directory / "case_lexicon.json"),
         values.get("name") or directory.name,
         values.get("version") or "0",
+        source,
     )
 
 

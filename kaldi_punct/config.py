@@ -30,8 +30,8 @@ T = TypeVar("T")
 READ_OUTS = ("last", "first", "mean")
 LEXICALS = ("transformer", "blstm", "lstm")
 TOKENS = ("pieces", "words")
-ACOUSTICS = ("none", "melspec", "pitch", "prosody")
-CAUSAL_ACOUSTICS = ("none", "melspec")  # Kaldi's search for the pitch knows the whole sound
+ACOUSTICS = ("none", "melspec", "pitch", "prosody", "speech")
+CAUSAL_ACOUSTICS = ("none", "melspec", "speech")  # Kaldi's search for the pitch knows the whole sound
 HEARINGS = ("fused", "added")
 LEARNS = ("all", "sound")
 NBEST_WEIGHTS = ("equal", "posterior")
@@ -59,8 +59,10 @@ class ModelConfig:
     )  # reference mark -> one of marks, or null: unknown, neither learned nor scored
     timing: bool = True  # word times, confidence and speaker change as features
     timing_dim: int = 64  # width of the timing features' hidden layer
-    acoustic: str = "none"  # frames that the model hears: none, melspec (80), pitch (4) or prosody (both)
-    sample_rate_hz: int = 8000  # of the sound that the model hears; other audio is resampled to it
+    acoustic: str = "none"  # frames that the model hears: none, melspec (80), pitch (4), prosody (both) or speech
+    speech: str = ""  # the frozen speech encoder: directory, "package:NAME/PATH", or a Hugging Face hub name
+    speech_layer: int = -1  # whose frames: -1 its output, k what its k-th layer gives, 0 what the first one gets
+    sample_rate_hz: int = 8000  # of the sound that the model hears, others are resampled; an encoder's is its own
     conv_kernel: int = 5  # frames (paper, section 4.2); its stride is 2 where the fusion attends, else 1
     lstm_dim: int = 256  # width of the acoustic LSTM (paper, section 4.2)
     fusion: str = "onset"  # how words hear: forced_alignment (the paper's), onset, attention, both or gate
@@ -123,6 +125,7 @@ class TrainConfig:
     log_every_steps: int = 50  # loss and speed, in the log and TensorBoard
     dev_max_words: int = 0  # words of each dev set scored after an epoch, whole recordings; 0: all
     precision: str = "fp32"  # fp32 or bf16 (needs hardware that multiplies bf16, else many times slower)
+    copy_speech: bool | None = None  # the speech encoder into the model directory; null: if it is not on the hub
     seed: int = 1
     n_threads: int = 0  # of the CPU; 0: PyTorch's choice
 
@@ -274,6 +277,11 @@ def _check_model(model: ModelConfig) -> None:
     require(bool(model.marks) and model.marks[0] == "", "model.marks", "'' (no mark) first", model.marks)
     unknown = sorted({m for m in model.mark_map.values() if m is not None} - set(model.marks))
     require(not unknown, "model.mark_map", "values out of model.marks", unknown)
+    if model.acoustic == "speech":
+        require(bool(model.speech), "model.speech", "a speech encoder with model.acoustic 'speech'", model.speech)
+    else:
+        require(not model.speech, "model.speech", f"'' with model.acoustic {model.acoustic!r}", model.speech)
+    require(model.speech_layer >= -1, "model.speech_layer", "at least -1", model.speech_layer)
     if model.lexical == "transformer":
         require(model.tokens == "pieces", "model.tokens", "'pieces' with model.lexical 'transformer'", model.tokens)
         require(model.embeddings == "", "model.embeddings", "'' with model.lexical 'transformer'", model.embeddings)

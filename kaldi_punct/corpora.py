@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -12,17 +12,20 @@ import numpy as np
 import torch
 
 from kaldi_punct.augmentation import FOLDER, nbest_reader
-from kaldi_punct.batch import PieceTable
+from kaldi_punct.batch import Floats, PieceTable
 from kaldi_punct.checkpoint import Checkpoint
 from kaldi_punct.config import Config, TrainConfig
-from kaldi_punct.dataset import LabelledConversation, count_words, read_conversations, sound_reader
+from kaldi_punct.dataset import LabelledConversation, count_words, read_conversations
 from kaldi_punct.epochs import EpochExamples
 from kaldi_punct.errors import ConfigError
+from kaldi_punct.frames import FrameSource
+from kaldi_punct.hearing import sound_reader
 from kaldi_punct.kaldi.data_dir import DataDir
 from kaldi_punct.labels import LabelSet
 from kaldi_punct.models.muse import Muse
 
 log = logging.getLogger(__name__)
+_BLOCK_FRAMES = 20_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +91,7 @@ def read_corpora(
     train: list[LabelledConversation] = []
     repeats: list[int] = []
     for i, directory in enumerate(train_dirs):
-        part = _read(directory, limits[i], table, labels, config, with_nbest=True)
+        part = _read(directory, limits[i], table, labels, config, checkpoint.source, with_nbest=True)
         train.extend(part)
         repeats.extend([options.repeats[i] if options.repeats else 1] * len(part))
     if options.nbest and not any(c.rank for c in train):
@@ -97,7 +100,10 @@ def read_corpora(
             "words; write them with kaldi-punct nbest, or set it to 0"
         )
     names = _short_names(dev_dirs)
-    dev = {n: _read(d, options.dev_max_words, table, labels, config) for n, d in zip(names, dev_dirs, strict=True)}
+    dev = {
+        n: _read(d, options.dev_max_words, table, labels, config, checkpoint.source)
+        for n, d in zip(names, dev_dirs, strict=True)
+    }
     return Corpora(train, repeats, dev, table, labels, config)
 
 
@@ -137,8 +143,10 @@ def fit_normaliser(model: Muse, conversations: Sequence[LabelledConversation]) -
     if not sounds:
         raise ConfigError("model.acoustic: expected training sets with sound (wav.scp), got none")
     total = sum(len(s) for s in sounds)
+    if not total:
+        raise ConfigError("model.acoustic: expected training sets with sound, got recordings too short for a frame")
     mean = sum(s.sum(0, dtype=np.float64) for s in sounds) / total
-    variance = sum(((s - mean) ** 2).sum(0) for s in sounds) / total
+    variance = sum(((b - mean) ** 2).sum(0) for s in sounds for b in _blocks(s)) / total
     model.acoustic.mean.copy_(torch.as_tensor(mean))
     model.acoustic.std.copy_(torch.as_tensor(np.sqrt(variance)).clamp(min=1e-3))
 
@@ -149,6 +157,7 @@ def _read(
     table: PieceTable,
     labels: LabelSet,
     config: Config,
+    source: FrameSource | None,
     with_nbest: bool = False,
 ) -> list[LabelledConversation]:
     data_dir = DataDir(directory)
@@ -159,13 +168,18 @@ def _read(
         labels,
         max_words=max_words,
         seed=config.train.seed,
-        read_sound=sound_reader(data_dir, config.model),
+        read_sound=sound_reader(data_dir, source, by_times=config.model.hears_by_times),
         read_hypotheses=hypotheses,
     )
     log.info("%s: %s", directory, tally)
     if hypotheses is not None:
         log.info("%s: %s", directory / FOLDER, hypotheses)
     return conversations
+
+
+def _blocks(frames: Floats) -> Iterator[Floats]:
+    """Hours of frames, a few minutes at a time."""
+    yield from (frames[i : i + _BLOCK_FRAMES] for i in range(0, len(frames), _BLOCK_FRAMES))
 
 
 def _short_names(directories: Sequence[Path]) -> list[str]:

@@ -9,22 +9,17 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from kaldi_punct.audio import read_audio, resample
 from kaldi_punct.augmentation import HypothesisReader, RankedConversation
 from kaldi_punct.batch import IGNORE, Floats, Ints
-from kaldi_punct.config import ModelConfig
 from kaldi_punct.errors import FormatError
-from kaldi_punct.features import FRAME_SHIFT_S, compute
+from kaldi_punct.hearing import SoundReader
 from kaldi_punct.kaldi.data_dir import Conversation, DataDir
-from kaldi_punct.kaldi.streams import open_rxfilename
 from kaldi_punct.labels import LabelledWord, LabelSet, is_word, split
 from kaldi_punct.projection import project
 from kaldi_punct.types import Case, Utterance, Word
-from kaldi_punct.windows import Pieces, Sound, Track, build_track
+from kaldi_punct.windows import Pieces, Track, build_track
 
 log = logging.getLogger(__name__)
-
-SoundReader = Callable[[Conversation], Sound | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,23 +122,6 @@ def read_conversations(
     if not out:
         raise FormatError(f"{data_dir.path}: expected utterances with a reference in text_punct, got none")
     return out, tally
-
-
-def sound_reader(data_dir: DataDir, config: ModelConfig) -> SoundReader | None:
-    """Reads the frames of a conversation from ``wav.scp``; None for a model that does not hear."""
-    if config.acoustic == "none":
-        return None
-
-    def read(conversation: Conversation) -> Sound | None:
-        rxfilename = data_dir.wav_scp.get(conversation.rec_id)
-        if rxfilename is None:
-            return None
-        with open_rxfilename(rxfilename) as stream:
-            audio = resample(read_audio(stream.read(), name=rxfilename), config.sample_rate_hz)
-        frames = compute(config.acoustic, audio)
-        return Sound(frames, FRAME_SHIFT_S, by_times=config.hears_by_times)
-
-    return read
 
 
 def count_words(

@@ -10,6 +10,7 @@ Kaldi's own numbers depend on the sample rate: give the sound at the rate the mo
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from typing import NamedTuple
 
 import kaldi_native_fbank as knf
 import numpy as np
@@ -25,6 +26,22 @@ FEATURE_DIMS: Mapping[str, int] = {"melspec": 80, "pitch": 4, "prosody": 84}
 _FRAMES_A_SECOND = 100
 _INT16_SCALE = 32768.0  # Kaldi computes on samples as 16-bit files hold them
 _BLOCK_S = 30
+
+
+class Windows(NamedTuple):
+    """Kaldi's windows in samples: how far apart they are, and how long."""
+
+    shift_samples: int
+    length_samples: int
+
+    @classmethod
+    def of(cls, sample_rate_hz: int) -> Windows:
+        """The windows at a sample rate.
+
+        Raises:
+            ConfigError: a sample rate that features cannot be made from.
+        """
+        return cls(_shift_samples(sample_rate_hz), int(sample_rate_hz * FRAME_LENGTH_S))
 
 
 def compute(name: str, audio: Audio) -> NDArray[np.float32]:
@@ -47,11 +64,10 @@ def n_frames(audio: Audio) -> int:
     Raises:
         ConfigError: a sample rate that features cannot be made from.
     """
-    shift_samples = _shift_samples(audio.sample_rate_hz)
-    window_samples = int(audio.sample_rate_hz * FRAME_LENGTH_S)
-    if len(audio.samples) < window_samples:
+    windows = Windows.of(audio.sample_rate_hz)
+    if len(audio.samples) < windows.length_samples:
         return 0
-    return 1 + (len(audio.samples) - window_samples) // shift_samples
+    return 1 + (len(audio.samples) - windows.length_samples) // windows.shift_samples
 
 
 def melspec(audio: Audio, n_mels: int = 80) -> NDArray[np.float32]:

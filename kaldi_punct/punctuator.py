@@ -9,11 +9,11 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from kaldi_punct import audio as audio_io
 from kaldi_punct import checkpoint as checkpoints
 from kaldi_punct.batch import Example, batch_by_budget, collate
 from kaldi_punct.casing import case_after
-from kaldi_punct.features import FRAME_SHIFT_S, compute
+from kaldi_punct.frames import FrameKind
+from kaldi_punct.hearing import hear, sound_reader
 from kaldi_punct.kaldi.data_dir import DataDir
 from kaldi_punct.labels import FINAL_MARKS, is_word, write_case
 from kaldi_punct.models.muse import to_inputs
@@ -91,6 +91,10 @@ class Punctuator:
     Args:
         checkpoint: what ``checkpoint.load`` gives.
         device: "cpu", "cuda:0" …
+
+    Attributes:
+        info: what the model is.
+        frame_kind: the frames that it hears; None for one that does not hear.
     """
 
     def __init__(self, checkpoint: checkpoints.Checkpoint, device: str = "cpu") -> None:
@@ -99,6 +103,11 @@ class Punctuator:
         self._config, self._window = checkpoint.config, checkpoint.window
         self._table = checkpoint.piece_table()
         self._lexicon = checkpoint.case_lexicon
+        self._source = checkpoint.source
+        self.frame_kind: FrameKind | None = None
+        if self._source is not None:
+            self._source.use(device)
+            self.frame_kind = self._source.kind
         self._final_marks = [i for i, mark in enumerate(self._config.marks) if mark in FINAL_MARKS]
         self.info = ModelInfo(
             checkpoint.name,
@@ -114,7 +123,7 @@ class Punctuator:
         words: Sequence[str | Word],
         *,
         left_context: Sequence[str | Word] = (),
-        audio: Audio | None = None,
+        audio: Audio | Sound | None = None,
         utt_id: str = "",
         punctuation: bool = True,
         capitalization: bool = True,
@@ -124,7 +133,7 @@ class Punctuator:
         Args:
             words: of one utterance or a whole recording, any number.
             left_context: words just before these in the same conversation; seen, not answered.
-            audio: what was said, on the words' clock; used by a model that hears.
+            audio: what was said, on the words' clock, or the frames of it; used by a model that hears.
             utt_id: passed through.
             punctuation: False leaves all marks out.
             capitalization: False leaves the words as they came.
@@ -144,7 +153,7 @@ class Punctuator:
         *,
         acoustic_scale: float | None = None,
         left_context: Sequence[str | Word] = (),
-        audio: Audio | None = None,
+        audio: Audio | Sound | None = None,
         utt_id: str = "",
         weigh_words: bool = False,
     ) -> Punctuated:
@@ -159,11 +168,19 @@ class Punctuator:
         return self.finish(plan, infer_by_budget(self, plan.examples), utt_id=utt_id)
 
     def stream(self, data_dir: DataDir) -> Iterator[Punctuated]:
-        """The utterances of a data directory, conversation by conversation, lazily."""
-        for conversation in data_dir.conversations():
-            yield from punctuate_conversation(self, conversation.utterances)
+        """The utterances of a data directory, conversation by conversation, lazily; heard where it has sound.
 
-    def plan(self, words: Sequence[Word], *, left_context: Sequence[Word] = (), audio: Audio | None = None) -> Plan:
+        Raises:
+            FormatError: a recording that cannot be read.
+        """
+        read_sound = sound_reader(data_dir, self._source, by_times=self._config.hears_by_times)
+        for conversation in data_dir.conversations():
+            sound = None if read_sound is None else read_sound(conversation)
+            yield from punctuate_conversation(self, conversation.utterances, audio=sound)
+
+    def plan(
+        self, words: Sequence[Word], *, left_context: Sequence[Word] = (), audio: Audio | Sound | None = None
+    ) -> Plan:
         """The windows of one word sequence; all of the work that needs no model."""
         sound = self._hear(audio)
         strand, examples = self._plan_strand(words, left_context, sound, 1.0)
@@ -175,7 +192,7 @@ class Punctuator:
         *,
         acoustic_scale: float | None = None,
         left_context: Sequence[Word] = (),
-        audio: Audio | None = None,
+        audio: Audio | Sound | None = None,
         weigh_words: bool = False,
     ) -> Plan:
         """The windows of all hypotheses of an N-best list, best first.
@@ -228,12 +245,19 @@ class Punctuator:
         words = self._write(plan.strands[0], marks, cases, lead, punctuation, capitalization)
         return assemble(utt_id, words, plan)
 
-    def _hear(self, audio: Audio | None) -> Sound | None:
-        if audio is None or not self.info.hears:
+    def load_hearing(self) -> None:
+        """Loads the speech encoder that the model hears through, if there is one; else the first sound does.
+
+        Raises:
+            CheckpointError: it is not there, or another than the model was trained with.
+        """
+        if self._source is not None:
+            self._source.load()
+
+    def _hear(self, audio: Audio | Sound | None) -> Sound | None:
+        if audio is None or self._source is None:
             return None
-        resampled = audio_io.resample(audio, self._config.sample_rate_hz)
-        frames = compute(self._config.acoustic, resampled)
-        return Sound(frames, FRAME_SHIFT_S, audio.start_s, by_times=self._config.hears_by_times)
+        return hear(audio, self._source, by_times=self._config.hears_by_times)
 
     def _plan_strand(
         self, words: Sequence[Word], left_context: Sequence[Word], sound: Sound | None, weight: float
@@ -317,7 +341,7 @@ def load(name: str | Path, device: str = "cpu") -> Punctuator:
 
 
 def punctuate_conversation(
-    punctuator: Punctuator, utterances: Sequence[Utterance], *, audio: Audio | None = None
+    punctuator: Punctuator, utterances: Sequence[Utterance], *, audio: Audio | Sound | None = None
 ) -> list[Punctuated]:
     """The utterances of one conversation, in time order, each with its own words back.
 

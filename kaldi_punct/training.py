@@ -115,6 +115,9 @@ class _Run:
         resumed = (self.last_dir / STATE).is_file()
         self.checkpoint = checkpoints.load(self.last_dir) if resumed else self._begin(train_dirs)
         config.model = self.checkpoint.config
+        self.checkpoint.copy_speech = options.copy_speech
+        if self.checkpoint.source is not None:
+            self.checkpoint.source.use(str(self.accelerator.device))
         self.corpora = read_corpora(train_dirs, dev_dirs, self.checkpoint, config)
         if not resumed:
             if options.learn == "all":

@@ -12,6 +12,7 @@ from kaldi_punct.errors import KaldiPunctError
 if TYPE_CHECKING:
     from kaldi_punct.punctuator import Plan, Punctuator
     from kaldi_punct.types import Audio, Punctuated
+    from kaldi_punct.windows import Sound
 
 Answered = tuple[int, Item, "Punctuated | KaldiPunctError"]
 
@@ -19,7 +20,7 @@ Answered = tuple[int, Item, "Punctuated | KaldiPunctError"]
 def punctuate_groups(
     punctuator: Punctuator,
     groups: Iterable[list[Numbered]],
-    sound_of: Callable[[Item], Audio | None],
+    sound_of: Callable[[Item], Audio | Sound | None],
     *,
     punctuation: bool = True,
     capitalization: bool = True,
@@ -61,7 +62,7 @@ def punctuate_groups(
 
 
 def _plan(
-    punctuator: Punctuator, group: list[Numbered], sound_of: Callable[[Item], Audio | None]
+    punctuator: Punctuator, group: list[Numbered], sound_of: Callable[[Item], Audio | Sound | None]
 ) -> Plan | KaldiPunctError:
     words = [word for _, item in group for word in item.utterance.words]
     try:

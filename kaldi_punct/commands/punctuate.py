@@ -39,6 +39,11 @@ def add_verbs(verbs: Verbs) -> None:
     )
     add_device(parser)
     add_input_options(parser)
+    parser.add_argument(
+        "--feats",
+        metavar="F.scp",
+        help="frames of each recording by kaldi-punct feats, in place of --wav-scp, which gives what they lack",
+    )
     parser.set_defaults(run=run_punctuate)
 
 
@@ -81,13 +86,16 @@ def run_punctuate(args: argparse.Namespace, tally: Tally) -> None:
     side = Tables.read(args)
     entries = open_items(args, kind, side)
     punctuator = load_punctuator(args.model, args.device)
-    sound = SoundTable.read(args.wav_scp, punctuator.info.hears)
+    hears = punctuator.info.hears and (args.feats is None or args.wav_scp is not None)
+    sound = SoundTable.read(args.wav_scp, hears).with_feats(args.feats, punctuator.frame_kind)
+    if sound.wav_scp and sound.feats is None:
+        punctuator.load_hearing()  # an encoder that is missing is told once, not with each utterance
 
     def answers(items: Iterator[Item]) -> Iterator[Answered]:
         return punctuate_groups(
             punctuator,
             conversations(items, side.sizes()),
-            sound.of,
+            sound.heard,
             punctuation=not args.no_punctuation,
             capitalization=not args.no_capitalization,
         )

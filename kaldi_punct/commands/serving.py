@@ -61,6 +61,7 @@ def run_serve(args: argparse.Namespace, tally: Tally) -> None:
         punctuator = load_punctuator(name, args.device)
         if punctuator.info.name in models:
             raise ConfigError(f"--model: expected each name once, got '{punctuator.info.name}' twice; leave one out")
+        punctuator.load_hearing()
         models[punctuator.info.name] = punctuator
     serve(models, decoders, options)
 

@@ -11,16 +11,25 @@ from kaldi_punct.commands.sources import Item, side_table
 from kaldi_punct.errors import FormatError, UtteranceError
 
 if TYPE_CHECKING:
+    from kaldi_punct.frames import FrameKind
+    from kaldi_punct.precomputed import FrameTable
     from kaldi_punct.types import Audio
+    from kaldi_punct.windows import Sound
 
 log = logging.getLogger("kaldi_punct")
 
 
 @dataclass(frozen=True, slots=True)
 class SoundTable:
-    """Where the sound of each recording is; empty if it is not used."""
+    """Where the sound of each recording is; empty if it is not used.
+
+    Attributes:
+        wav_scp: rxfilename of each recording.
+        feats: frames that were computed before; they come first.
+    """
 
     wav_scp: Mapping[str, str] = field(default_factory=dict)
+    feats: FrameTable | None = None
 
     @classmethod
     def read(cls, table: str | None, hears: bool) -> SoundTable:
@@ -40,6 +49,50 @@ class SoundTable:
             log.warning("--wav-scp %s is not used: the model does not hear", table)
             return cls()
         return cls(side_table(table, read_wav_scp(table)))
+
+    def with_feats(self, table: str | None, kind: FrameKind | None) -> SoundTable:
+        """The same with the frames of ``--feats``.
+
+        Args:
+            table: script file of frames; None if it was not given.
+            kind: what the model hears; None if it does not.
+
+        Raises:
+            FormatError: no such table, or frames that are not what the model hears.
+        """
+        from kaldi_punct.precomputed import FrameTable
+
+        if table is None:
+            return self
+        if kind is None:
+            log.warning("--feats %s is not used: the model does not hear", table)
+            return self
+        return SoundTable(self.wav_scp, FrameTable.read(table.removeprefix("scp:"), kind))
+
+    def heard(self, item: Item) -> Audio | Sound | None:
+        """The frames of an item's recording where they were computed before, else its sound.
+
+        Raises:
+            UtteranceError: no table has it, or it cannot be read.
+        """
+        if self.feats is None:
+            return self.of(item)
+        from kaldi_punct.windows import Sound
+
+        utterance = item.utterance
+        for key in (utterance.rec_id, utterance.utt_id):
+            if key is not None and key in self.feats.entries:
+                try:
+                    frames = self.feats.frames(key, self.wav_scp.get(key))
+                except FormatError as e:
+                    raise UtteranceError(f"{utterance.utt_id}: {e}") from e
+                assert frames is not None, "The table has the recording. This is a bug."
+                return Sound(frames, self.feats.kind.frame_shift_s)
+        if self.wav_scp:
+            return self.of(item)
+        raise UtteranceError(
+            f"{utterance.utt_id}: expected its recording in --feats, got no entry; add it, or give --wav-scp beside it"
+        )
 
     def of(self, item: Item) -> Audio | None:
         """The sound of an item's recording, on the clock of its words; None if no table was given.

@@ -63,7 +63,16 @@ class Logits(NamedTuple):
 class Muse(nn.Module):
     """The model; complete after construction, weights random until they are loaded."""
 
-    def __init__(self, config: ModelConfig, encoder_config: PreTrainedConfig | RecurrentConfig) -> None:
+    def __init__(
+        self, config: ModelConfig, encoder_config: PreTrainedConfig | RecurrentConfig, n_features: int | None = None
+    ) -> None:
+        """Builds the model.
+
+        Args:
+            config: its architecture.
+            encoder_config: of what reads the words.
+            n_features: of a frame that it hears; None for those of ``config.acoustic`` where that tells.
+        """
         super().__init__()
         self.config = config
         self.lexical = make_lexical(config, encoder_config)
@@ -89,7 +98,9 @@ class Muse(nn.Module):
         self.sound_head: SoundHead | None = None
         fused = width + (config.timing_dim if config.timing else 0)
         if config.acoustic != "none":
-            n_features, stride = FEATURE_DIMS[config.acoustic], FRAMES_A_STATE[config.fusion]
+            if n_features is None:
+                n_features = FEATURE_DIMS[config.acoustic]
+            stride = FRAMES_A_STATE[config.fusion]
             self.acoustic = AcousticEncoder(n_features, config.lstm_dim, config.conv_kernel, stride)
             self.fusion = make_fusion(config.fusion, width, config.lstm_dim)
             if config.hearing == "added":
