@@ -115,7 +115,7 @@ class FrameTable:
     def _map(self, rx: str) -> Floats | None:
         """A matrix of float32 in a plain archive, mapped; None for what must be read."""
         found = _OFFSET.match(rx)
-        if found is None or not os.path.isfile(found[1]):
+        if found is None or not os.path.isfile(found[1]) or not os.path.getsize(found[1]):
             return None
         path, offset = found[1], int(found[2])
         if path not in self._maps:  # one map a file: each holds a descriptor

@@ -24,7 +24,20 @@ from kaldi_punct.commands.conversations import conversations, in_input_order
 from kaldi_punct.commands.sources import Item
 from kaldi_punct.types import Audio, Punctuated, Utterance, Word
 
-VERBS = ("punctuate", "nbest", "ctm", "lattice", "score", "project", "serve", "client", "prepare", "train", "models")
+VERBS = (
+    "punctuate",
+    "nbest",
+    "ctm",
+    "lattice",
+    "score",
+    "project",
+    "serve",
+    "client",
+    "prepare",
+    "feats",
+    "train",
+    "models",
+)
 # What these start does not end, or needs a server: their examples run in TestServe and TestClient.
 NOT_RUN = ("serve", "client")
 

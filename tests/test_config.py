@@ -9,6 +9,9 @@ import pytest
 from kaldi_punct.config import Config, ModelConfig, model_config_from_dict
 from kaldi_punct.errors import ConfigError
 
+ACOUSTICS = ("none", "melspec", "pitch", "prosody", "speech")
+CAUSAL = ("none", "melspec", "speech")
+
 
 def test_yaml_then_overrides(tmp_path: Path) -> None:
     path = tmp_path / "c.yaml"
@@ -39,7 +42,10 @@ def test_dump_loads_to_the_same(tmp_path: Path) -> None:
         ("model.marks=[',']", "model.marks: expected '' (no mark) first, got [',']"),
         ("model.n_layers=0", "model.n_layers: expected at least 1, got 0"),
         ("train.batch_pieces=10", "train.batch_pieces: expected at least data.max_pieces, got 10"),
-        ("model.acoustic=mfcc", "model.acoustic: expected one of ('none', 'melspec', 'pitch', 'prosody'), got 'mfcc'"),
+        ("model.acoustic=mfcc", f"model.acoustic: expected one of {ACOUSTICS}, got 'mfcc'"),
+        ("model.acoustic=speech", "model.speech: expected a speech encoder with model.acoustic 'speech', got ''"),
+        ("model.speech=a/b", "model.speech: expected '' with model.acoustic 'none', got 'a/b'"),
+        ("model.speech_layer=-2", "model.speech_layer: expected at least -1, got -2"),
         ("model.mark_map={'!': '!'}", "model.mark_map: expected values out of model.marks, got ['!']"),
         ("data.max_pieces=15", "data.max_pieces: expected at least 16, got 15"),
         (
@@ -81,7 +87,7 @@ def test_errors(override: str, message: str) -> None:
         ),
         (
             ("acoustic=pitch", "lookahead=0"),
-            "model.acoustic: expected one of ('none', 'melspec') with model.lookahead (pitch hears ahead), got 'pitch'",
+            f"model.acoustic: expected one of {CAUSAL} with model.lookahead (pitch hears ahead), got 'pitch'",
         ),
         (
             ("lexical=lstm", "tokens=words", "embeddings=encoder"),

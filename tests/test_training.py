@@ -97,7 +97,17 @@ def test_every_kind_of_model_trains_and_is_loaded(encoder: Path, tmp_path: Path,
 def test_a_run_that_an_older_version_began_goes_on(encoder: Path, data: Path, tmp_path: Path) -> None:
     train(data, [], tmp_path / "exp", options(encoder, "train.max_steps=1"))
     path = tmp_path / "exp" / "config.yaml"
-    later = ("fusion:", "lookahead:", "lexical:", "lexical_dim:", "tokens:", "word_min_count:", "embedding")
+    later = (
+        "fusion:",
+        "lookahead:",
+        "lexical:",
+        "lexical_dim:",
+        "tokens:",
+        "word_min_count:",
+        "embedding",
+        "speech",
+        "copy_speech",
+    )
     lines = [line for line in path.read_text().splitlines() if not line.strip().startswith(later)]
     older = "\n".join(lines).replace("model:\n", "model:\n  onset: true\n")
     path.write_text(older)

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 
 from kaldi_punct.audio import resample
@@ -158,7 +159,9 @@ class SpeechFrames:
                         f"{directory}: expected the speech encoder that the model was trained with (weights of sha256 "
                         f"{self.kind.sha256[:12]}…), got another ({found.kind.sha256[:12]}…); put that one back"
                     )
-                self._encoder = speech_encoders.load(directory, found, self._device)
+                # A network is drawn at random before its weights are read: what is trained must not depend on when.
+                with torch.random.fork_rng(devices=[]):
+                    self._encoder = speech_encoders.load(directory, found, self._device)
             return self._encoder
 
 
