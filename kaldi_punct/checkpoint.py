@@ -22,7 +22,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from tokenizers import Tokenizer
 from torch import Tensor
-from transformers import AutoConfig, AutoTokenizer, PreTrainedConfig, PreTrainedTokenizerFast
+from transformers import AutoConfig, PreTrainedConfig
 
 from kaldi_punct.batch import PieceTable
 from kaldi_punct.config import Config, DataConfig, ModelConfig, model_config_from_dict
@@ -39,12 +39,12 @@ from kaldi_punct.models.baselines import (
 from kaldi_punct.models.lexical import (
     LexicalEncoder,
     check_causal,
-    encoder_dir,
     load_pretrained,
     read_embeddings,
     read_encoder_config,
+    read_encoder_tokenizer,
 )
-from kaldi_punct.models.muse import Muse
+from kaldi_punct.models.muse import Muse, learn_to_hear
 from kaldi_punct.models.speech import SpeechFrames, make_source
 
 BUILT_IN_DIR = Path(__file__).parent / "builtin"
@@ -106,15 +106,19 @@ def create(config: Config, count_words: Callable[[], Mapping[str, int]] | None =
         ConfigError: windows longer than the encoder reaches.
         FormatError: a broken file of word vectors.
     """
-    options, source = config.model, make_source(config.model)
-    if source is not None:  # a speech encoder has a sample rate of its own
-        options = replace(options, sample_rate_hz=source.kind.sample_rate_hz)
+    options, source = _hear(config.model)
     if options.lexical != "transformer":
         made = _create_baseline(options, config.data, source, count_words)
     else:
         made = _create_transformer(options, config.data, source)
     made.copy_speech = config.train.copy_speech
     return made
+
+
+def _hear(options: ModelConfig) -> tuple[ModelConfig, FrameSource | None]:
+    """Where frames come from, and the options with their sample rate: a speech encoder has one of its own."""
+    source = make_source(options)
+    return options if source is None else replace(options, sample_rate_hz=source.kind.sample_rate_hz), source
 
 
 def _create_transformer(options: ModelConfig, window: DataConfig, source: FrameSource | None) -> Checkpoint:
@@ -125,7 +129,7 @@ def _create_transformer(options: ModelConfig, window: DataConfig, source: FrameS
     assert isinstance(model.lexical, LexicalEncoder), "A transformer was asked for. This is a bug."
     load_pretrained(model.lexical, name)
     check_causal(model.lexical, name)
-    tokenizer, special_ids = _read_encoder_tokenizer(name)
+    tokenizer, special_ids = read_encoder_tokenizer(name)
     return Checkpoint(model, options, window, tokenizer, special_ids, encoder_config, source=source)
 
 
@@ -143,7 +147,7 @@ def _create_baseline(
         ids = tokenizer.get_vocab()
         vectors = {ids[word]: vector for word, vector in given.items()}
     else:
-        tokenizer, special_ids = _read_encoder_tokenizer(options.encoder)
+        tokenizer, special_ids = read_encoder_tokenizer(options.encoder)
         if options.embeddings:
             vectors = dict(enumerate(read_embeddings(options.encoder)))
     vocab_size = max(tokenizer.get_vocab_size(), len(vectors))  # an encoder may have more rows than pieces
@@ -158,6 +162,22 @@ def _create_baseline(
 
 def _n_features(source: FrameSource | None) -> int | None:
     return None if source is None else source.kind.dim
+
+
+def teach_to_hear(checkpoint: Checkpoint, options: ModelConfig) -> None:
+    """Gives a model that does not hear what it needs to learn it; see ``models.muse.learn_to_hear``.
+
+    Args:
+        checkpoint: the model.
+        options: what it will hear, and how.
+
+    Raises:
+        CheckpointError: the speech encoder cannot be had.
+        ConfigError: the model hears already, or the encoder hears ahead and the model may not.
+    """
+    options, source = _hear(replace(options, lookahead=checkpoint.config.lookahead))
+    checkpoint.model = learn_to_hear(checkpoint.model, checkpoint.encoder_config, options, _n_features(source))
+    checkpoint.config, checkpoint.source = checkpoint.model.config, source
 
 
 def check_reach(encoder_config: PreTrainedConfig | RecurrentConfig, max_pieces: int, name: str) -> None:
@@ -330,32 +350,6 @@ def _load_weights(model: Muse, path: Path) -> None:
         raise CheckpointError(f"{path}: expected the model's weights, got no such file") from e
     except (SafetensorError, RuntimeError, KeyError) as e:
         raise CheckpointError(f"{path}: expected weights that fit config.json, got: {str(e).splitlines()[0]}") from e
-
-
-def _read_encoder_tokenizer(name: str) -> tuple[Tokenizer, tuple[int, int, int]]:
-    try:
-        fast = AutoTokenizer.from_pretrained(encoder_dir(name))
-    except Exception as e:  # transformers raises nothing narrower for a broken file
-        raise CheckpointError(f"model.encoder: expected a tokenizer at {name!r}, got: {e}") from e
-    return _plain_tokenizer(fast, name)
-
-
-def _plain_tokenizer(fast: Any, name: str) -> tuple[Tokenizer, tuple[int, int, int]]:
-    if not isinstance(fast, PreTrainedTokenizerFast):
-        raise CheckpointError(f"model.encoder: expected a fast tokenizer at {name!r}, got {type(fast).__name__}")
-    if len(fast) <= len(fast.all_special_tokens):  # what transformers makes up where the files are missing
-        raise CheckpointError(
-            f"model.encoder: expected a tokenizer with pieces at {name!r}, got special ones alone; "
-            "add its tokenizer.json"
-        )
-    cls_id = fast.cls_token_id if fast.cls_token_id is not None else fast.bos_token_id
-    sep_id = fast.sep_token_id if fast.sep_token_id is not None else fast.eos_token_id
-    if cls_id is None or sep_id is None:
-        raise CheckpointError(f"model.encoder: expected a tokenizer with begin and end pieces at {name!r}, got none")
-    tokenizer = Tokenizer.from_str(fast.backend_tokenizer.to_str())
-    tokenizer.no_padding()
-    tokenizer.no_truncation()
-    return tokenizer, (cls_id, sep_id, fast.unk_token_id if fast.unk_token_id is not None else sep_id)
 
 
 def _read_tokenizer(path: Path) -> Tokenizer:

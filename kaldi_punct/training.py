@@ -34,7 +34,7 @@ from kaldi_punct.dataset import mixed_lexicon
 from kaldi_punct.dev_scoring import score_conversations
 from kaldi_punct.epochs import EpochExamples
 from kaldi_punct.errors import ConfigError
-from kaldi_punct.models.muse import freeze_all_but_hearing, learn_to_hear
+from kaldi_punct.models.muse import freeze_all_but_hearing
 from kaldi_punct.models.objective import parameter_groups, set_learning_rate
 from kaldi_punct.punctuator import Punctuator
 from kaldi_punct.run_state import STATE, State, keep_config, restore_state, save_state, write_results
@@ -265,8 +265,7 @@ class _Run:
         checkpoints.check_reach(checkpoint.encoder_config, self.config.data.max_pieces, init)
         checkpoint.window = self.config.data
         if self.config.train.learn == "sound":
-            checkpoint.model = learn_to_hear(checkpoint.model, checkpoint.encoder_config, self.config.model)
-            checkpoint.config = checkpoint.model.config
+            checkpoints.teach_to_hear(checkpoint, self.config.model)
             log.info("%s learns to hear: all else stays as it is", init)
             return checkpoint
         log.info("going on from %s: its architecture replaces section model", init)

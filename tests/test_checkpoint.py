@@ -106,7 +106,7 @@ def test_a_tokenizer_without_begin_and_end(encoder_options: Config, tmp_path: Pa
 
 
 def test_a_tokenizer_that_is_not_fast(encoder_options: Config, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(checkpoint.AutoTokenizer, "from_pretrained", lambda _: object())
+    monkeypatch.setattr("kaldi_punct.models.lexical.AutoTokenizer.from_pretrained", lambda _: object())
     with pytest.raises(
         CheckpointError, match=r"^model\.encoder: expected a fast tokenizer at '.*encoder', got object$"
     ):

@@ -7,8 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from tokenizers import Tokenizer
 from torch import Tensor, nn
-from transformers import AutoConfig, AutoModel, PreTrainedConfig
+from transformers import AutoConfig, AutoModel, AutoTokenizer, PreTrainedConfig, PreTrainedTokenizerFast
 
 from kaldi_punct.errors import CheckpointError
 from kaldi_punct.models.causal import causal_mask, mask_by_layer
@@ -105,6 +106,37 @@ def load_pretrained(encoder: LexicalEncoder, name: str) -> None:
     wanted = encoder.transformer.state_dict()
     found: dict[str, Any] = {k: v for k, v in source.state_dict().items() if k in wanted}
     encoder.transformer.load_state_dict(found, strict=True)
+
+
+def read_encoder_tokenizer(name: str) -> tuple[Tokenizer, tuple[int, int, int]]:
+    """The tokenizer of the encoder called ``name``, and its (cls, sep, unk) piece ids.
+
+    Raises:
+        CheckpointError: none there, or one that is of no use.
+    """
+    try:
+        fast = AutoTokenizer.from_pretrained(encoder_dir(name))
+    except Exception as e:  # transformers raises nothing narrower for a broken file
+        raise CheckpointError(f"model.encoder: expected a tokenizer at {name!r}, got: {e}") from e
+    return _plain_tokenizer(fast, name)
+
+
+def _plain_tokenizer(fast: Any, name: str) -> tuple[Tokenizer, tuple[int, int, int]]:
+    if not isinstance(fast, PreTrainedTokenizerFast):
+        raise CheckpointError(f"model.encoder: expected a fast tokenizer at {name!r}, got {type(fast).__name__}")
+    if len(fast) <= len(fast.all_special_tokens):  # what transformers makes up where the files are missing
+        raise CheckpointError(
+            f"model.encoder: expected a tokenizer with pieces at {name!r}, got special ones alone; "
+            "add its tokenizer.json"
+        )
+    cls_id = fast.cls_token_id if fast.cls_token_id is not None else fast.bos_token_id
+    sep_id = fast.sep_token_id if fast.sep_token_id is not None else fast.eos_token_id
+    if cls_id is None or sep_id is None:
+        raise CheckpointError(f"model.encoder: expected a tokenizer with begin and end pieces at {name!r}, got none")
+    tokenizer = Tokenizer.from_str(fast.backend_tokenizer.to_str())
+    tokenizer.no_padding()
+    tokenizer.no_truncation()
+    return tokenizer, (cls_id, sep_id, fast.unk_token_id if fast.unk_token_id is not None else sep_id)
 
 
 def read_embeddings(name: str) -> Tensor:

@@ -35,7 +35,15 @@ from kaldi_punct.models.lexical import LexicalEncoder
 from kaldi_punct.timing import N_TIMING
 from kaldi_punct.types import Case
 
-ACOUSTIC_KEYS = ("acoustic", "sample_rate_hz", "conv_kernel", "lstm_dim", "fusion")  # of ModelConfig
+ACOUSTIC_KEYS = (  # of ModelConfig
+    "acoustic",
+    "speech",
+    "speech_layer",
+    "sample_rate_hz",
+    "conv_kernel",
+    "lstm_dim",
+    "fusion",
+)
 
 
 class Inputs(NamedTuple):
@@ -190,13 +198,19 @@ class SoundHead(nn.Module):
         return Logits(self.marks(hidden), self.cases(hidden))
 
 
-def learn_to_hear(model: Muse, encoder_config: PreTrainedConfig | RecurrentConfig, config: ModelConfig) -> Muse:
+def learn_to_hear(
+    model: Muse,
+    encoder_config: PreTrainedConfig | RecurrentConfig,
+    config: ModelConfig,
+    n_features: int | None = None,
+) -> Muse:
     """A model that can hear, with a deaf one's weights; it gives the same answers until it is trained.
 
     Args:
         model: the deaf one.
         encoder_config: of its encoder.
         config: what it will hear, and how; its acoustic part counts, with ``hearing`` "added".
+        n_features: of a frame, as ``Muse`` takes it.
 
     Raises:
         ConfigError: the model hears already.
@@ -204,7 +218,7 @@ def learn_to_hear(model: Muse, encoder_config: PreTrainedConfig | RecurrentConfi
     if model.config.acoustic != "none":
         raise ConfigError("train.init: expected a model that does not hear (train.learn is 'sound'), got one that does")
     parts = {name: getattr(config, name) for name in ACOUSTIC_KEYS}
-    hearing = Muse(dataclasses.replace(model.config, **parts, hearing="added"), encoder_config)
+    hearing = Muse(dataclasses.replace(model.config, **parts, hearing="added"), encoder_config, n_features)
     hearing.load_state_dict({**hearing.state_dict(), **model.state_dict()})
     return hearing
 

@@ -181,7 +181,8 @@ class _FromSamples:
         if not self._normalise:
             return samples
         mean, variance = samples.mean(dtype=np.float64), samples.var(dtype=np.float64)
-        return ((samples - mean) / np.sqrt(variance + 1e-7)).astype(np.float32)
+        normalised: Samples = ((samples - mean) / np.sqrt(variance + 1e-7)).astype(np.float32)
+        return normalised
 
     def extract(self, piece: Samples) -> NDArray[np.float32]:
         return _states(self.model, torch.as_tensor(piece).unsqueeze(0).to(self._device), self._layer)
