@@ -20,7 +20,7 @@ class FrameKind:
     Frame t is said to cover ``[t, t + 1) x frame_shift_s`` on the sound's clock, and is made where its window fits.
 
     Attributes:
-        type: melspec, pitch or speech.
+        type: as ``ModelConfig.acoustic``.
         dim: features of a frame.
         sample_rate_hz: of the sound that they are made from.
         shift_samples: samples between frames, at that rate.
@@ -77,7 +77,7 @@ class FrameSource(Protocol):
 
 
 class KaldiFrames:
-    """Log-mel energies or Kaldi's pitch (``features``)."""
+    """Kaldi's features: log-mel energies, pitch, or both (``features``)."""
 
     def __init__(self, name: str, sample_rate_hz: int) -> None:
         window = features.Windows.of(sample_rate_hz)

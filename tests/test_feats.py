@@ -167,7 +167,7 @@ def test_stereo_in_an_archive(data: Path, tmp_path: Path, caplog: pytest.LogCapt
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ([], "--type: expected one of melspec, pitch, speech, got none; add it"),
+        ([], "--type: expected one of melspec, pitch, prosody, speech, got none; add it"),
         (["--type", "speech"], "--speech: expected an encoder with --type speech, got none; add it"),
         (
             ["--speech", "e", "--sample-rate", "8000"],

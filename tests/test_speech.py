@@ -521,7 +521,7 @@ def test_what_is_missing_is_legal(lexical: Path, encoders: dict[str, Path], kind
 
 def test_kaldis_frames_are_a_source_too() -> None:
     sound = noise(1.0)
-    for name in ("melspec", "pitch"):
+    for name in ("melspec", "pitch", "prosody"):
         source = KaldiFrames(name, 8000)
         source.use("cpu")
         source.load()

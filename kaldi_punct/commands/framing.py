@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("kaldi_punct")
 Sounds = Iterator[tuple[str, "Callable[[], Audio] | KaldiPunctError"]]
-TYPES = ("melspec", "pitch", "speech")
+TYPES = ("melspec", "pitch", "prosody", "speech")
 
 
 def add_verbs(verbs: Verbs) -> None:
@@ -44,7 +44,7 @@ def add_verbs(verbs: Verbs) -> None:
         "--layer", type=int, default=-1, metavar="K", help="as model.speech_layer (default %(default)s: the output)"
     )
     parser.add_argument(
-        "--sample-rate", type=count, metavar="HZ", help="as model.sample_rate_hz, of melspec and pitch (default 8000)"
+        "--sample-rate", type=count, metavar="HZ", help="as model.sample_rate_hz, but for speech (default 8000)"
     )
     parser.add_argument(
         "--compress", action="store_true", help="two bytes a number, not four; such matrices are read as a whole"
