@@ -5,13 +5,15 @@ from __future__ import annotations
 import gzip
 import shutil
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
+from typing import TypeVar
 
 import pytest
 
 from kaldi_punct.cli import main
+from kaldi_punct.commands import preparing
 from kaldi_punct.kaldi.data_dir import DataDir
 from kaldi_punct.labels import split
 from kaldi_punct.preparation.games import DECODE_DIRS, mark_doubts
@@ -19,6 +21,7 @@ from kaldi_punct.preparation.podcasts import unescape
 from kaldi_punct.types import Word
 
 Run = Callable[..., SimpleNamespace]
+T = TypeVar("T")
 
 
 @pytest.fixture
@@ -210,3 +213,27 @@ class TestGames:
         assert sorted(str(p) for p in Path("out").glob("*/*")) == [
             "out/asr/a", "out/asr/b", "out/ref/a", "out/ref/b", "out/ref/dev",
         ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("kind", "unit", "n"), [("fisher", "call", 4), ("games", "lattice", 90), ("ami", "row", 1), ("podcasts", "row", 1)]
+)
+def test_it_shows_how_far_it_is(
+    run: Run, games: Path, tmp_path: Path, kind: str, unit: str, n: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[str] = []
+
+    def track(items: Iterable[T], unit: str) -> Iterator[T]:
+        for item in items:
+            seen.append(unit)
+            yield item
+
+    monkeypatch.setattr(preparing, "with_progress", track)
+    source = {
+        "fisher": Path(__file__).parent / "data" / "fisher",
+        "games": games,
+        "ami": pack(tmp_path / "ami.gz", "m\tA\t1.0\t1.5\tWell\t."),
+        "podcasts": pack(tmp_path / "podcasts.gz", "e\t1\tAnn\tYes."),
+    }[kind]
+    assert run("prepare", "--from", kind, source, "out").status == 0
+    assert seen == [unit] * n

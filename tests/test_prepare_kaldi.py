@@ -232,6 +232,7 @@ class TestCalls:
             ("--from ami --hours 1 a b", "--hours: expected with --from kaldi, got it elsewhere; leave it out"),
             ("--max-words 9 a b", "--max-words: expected with --from podcasts, got it elsewhere; leave it out"),
             ("--from ami --seed 1 a b", "--seed: expected with --from kaldi or fisher or podcasts, got it elsewhere"),
+            ("--from ami --seed 0 a b", "--seed: expected with --from kaldi or fisher or podcasts, got it elsewhere"),
             ("--dev-share 0.5 a b", "--dev-share: expected with --from fisher, got it elsewhere; leave it out"),
             ("--stats --resume a", "--resume: expected without --stats, got it elsewhere; leave it out"),
             ("--from ami a", "--from ami: expected <words.tsv> <out>, got 1 paths; name all of them"),

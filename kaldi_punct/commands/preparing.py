@@ -91,8 +91,8 @@ def run_prepare(args: argparse.Namespace, tally: Tally) -> None:
     from kaldi_punct.preparation import distribution
 
     for name, kinds in _OPTIONS.items():
-        given = getattr(args, name) not in (None, False)
-        if given and (args.stats or args.kind not in kinds):
+        value = getattr(args, name)
+        if value is not None and value is not False and (args.stats or args.kind not in kinds):
             where = "without --stats" if args.stats else f"with --from {' or '.join(kinds)}"
             raise ConfigError(f"--{name.replace('_', '-')}: expected {where}, got it elsewhere; leave it out")
     sets = _count(args, tally) if args.stats else _prepare(args, tally)
