@@ -21,8 +21,9 @@ dev_share=0.1          # of the calls
 test_share=0.1
 seed=1
 hours="1 10 100"       # parts of the training set, each within the next
-models="blstm bert pitch_fa melspec_fa pitch_attention melspec_attention melspec_onset" # conf/*.yaml, on all of it
-streaming="streaming_lstm streaming_bert streaming_melspec"
+# conf/*.yaml, on all of it; those of wav2vec where exp/wav2vec_large is a model directory of it
+models="blstm bert pitch_fa melspec_fa wav2vec_fa pitch_attention melspec_attention wav2vec_attention melspec_onset"
+streaming="streaming_lstm streaming_bert streaming_melspec streaming_wav2vec"
 small="bert melspec_fa" # on the parts
 lists="nbest_1 nbest_3 nbest_5 nbest_10" # on all of it and its N-best lists, where data/train/nbest has some
 # End configuration section.
@@ -82,6 +83,8 @@ fi
 
 if runs 3; then # a run that was stopped goes on
   for model in $models $streaming; do
+    speech=$(sed -n 's/.*[ {]speech: \([^,}]*\).*/\1/p' "conf/$model.yaml")
+    [ -z "$speech" ] || [ -d "$speech" ] || { echo "$0: no $speech, so no $model" && continue; }
     kaldi-punct train --config "conf/$model.yaml" data/train data/dev "exp/$model"
   done
   for model in $small; do
