@@ -6,7 +6,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-import numpy as np
 import torch
 
 from kaldi_punct import checkpoint as checkpoints
@@ -17,9 +16,10 @@ from kaldi_punct.hearing import hear, sound_reader
 from kaldi_punct.kaldi.data_dir import DataDir
 from kaldi_punct.labels import FINAL_MARKS, is_word, write_case
 from kaldi_punct.models.muse import to_inputs
-from kaldi_punct.nbest import Array, fuse, posteriors
+from kaldi_punct.nbest import Array, posteriors
+from kaldi_punct.plans import Plan, Probs, Strand, is_heard, merge
 from kaldi_punct.types import Audio, Case, Hypothesis, Punctuated, PunctuatedWord, Sentence, Utterance, Word, to_words
-from kaldi_punct.windows import Sound, Window, build_track, cut_example, cut_windows
+from kaldi_punct.windows import Sound, build_track, cut_example, cut_windows
 
 BATCH_PIECES = 4096  # padded pieces of one forward pass
 # More would not be seen: it fills the first window, and the words to answer go into the next one.
@@ -36,49 +36,6 @@ class ModelInfo:
     marks: tuple[str, ...]
     hears: bool
     uses_times: bool
-
-
-@dataclass(frozen=True, slots=True)
-class Probs:
-    """Probabilities of one example's words: marks (W, C), cases (W, 4), float32."""
-
-    marks: Array
-    cases: Array
-
-
-@dataclass(frozen=True, slots=True)
-class Strand:
-    """One word sequence of a plan: its windows, and which of its tokens are words.
-
-    Attributes:
-        words: the tokens to answer, without the left context.
-        real: index into ``words`` of each real word.
-        n_left: real words of left context before them in the track.
-        windows: over left context and real words.
-        weight: share of this hypothesis in a fusion.
-    """
-
-    words: tuple[Word, ...]
-    real: tuple[int, ...]
-    n_left: int
-    windows: tuple[Window, ...]
-    weight: float = 1.0
-
-    def confidences(self) -> list[float]:
-        """Of the real words; 1 where unknown."""
-        known = (self.words[i].confidence for i in self.real)
-        return [1.0 if c is None else c for c in known]
-
-
-@dataclass(frozen=True, slots=True)
-class Plan:
-    """What is to be computed for one answer: ``infer`` takes the examples, ``finish`` their probabilities, in order."""
-
-    strands: tuple[Strand, ...]
-    examples: tuple[Example, ...]
-    used_times: bool
-    used_audio: bool
-    weigh_words: bool = False
 
 
 class Punctuator:
@@ -183,7 +140,7 @@ class Punctuator:
     ) -> Plan:
         """The windows of one word sequence; all of the work that needs no model."""
         sound = self._hear(audio)
-        strand, examples = self._plan_strand(words, left_context, sound, 1.0)
+        strand, examples = self._plan_strand(words, left_context, sound, [len(words)], [1.0])
         return self._plan([strand], examples)
 
     def plan_fused(
@@ -204,11 +161,43 @@ class Punctuator:
             audio: what was said.
             weigh_words: also weigh each word's part by its confidence, where it has one.
         """
+        return self.plan_lists(
+            [hypotheses],
+            acoustic_scale=acoustic_scale,
+            left_context=left_context,
+            audio=audio,
+            weigh_words=weigh_words,
+        )
+
+    def plan_lists(
+        self,
+        lists: Sequence[Sequence[Hypothesis]],
+        *,
+        acoustic_scale: float | None = None,
+        left_context: Sequence[Word] = (),
+        audio: Audio | Sound | None = None,
+        weigh_words: bool = False,
+    ) -> Plan:
+        """The windows of the N-best lists of a conversation's utterances, in time order.
+
+        The k-th hypotheses stand in each other's context; where a list is shorter, its best stands there for the others
+        and has no part in the fusion.
+
+        Args:
+            lists: one an utterance, each as ``hypotheses`` of ``plan_fused``, as are the other arguments.
+            acoustic_scale: as there.
+            left_context: words just before the first utterance.
+            audio: what was said.
+            weigh_words: as there.
+        """
         sound = self._hear(audio)
-        weights = posteriors(hypotheses, acoustic_scale)
+        weights = [posteriors(hypotheses, acoustic_scale) for hypotheses in lists]
         strands, examples = [], []
-        for hypothesis, weight in zip(hypotheses, weights, strict=True):
-            strand, more = self._plan_strand(hypothesis.words, left_context, sound, weight)
+        for k in range(max(map(len, lists))):
+            chosen = [hypotheses[k if k < len(hypotheses) else 0].words for hypotheses in lists]
+            shares = [w[k] if k < len(w) else 0.0 for w in weights]
+            words = [word for part in chosen for word in part]
+            strand, more = self._plan_strand(words, left_context, sound, [len(part) for part in chosen], shares)
             strands.append(strand)
             examples.extend(more)
         return replace(self._plan(strands, examples), weigh_words=weigh_words)
@@ -241,7 +230,7 @@ class Punctuator:
             punctuation: False leaves all marks out.
             capitalization: False leaves the words as they came.
         """
-        marks, cases, lead = self._merge(plan, probs)
+        marks, cases, lead = merge(plan, probs, len(self.info.marks))
         words = self._write(plan.strands[0], marks, cases, lead, punctuation, capitalization)
         return assemble(utt_id, words, plan)
 
@@ -260,7 +249,12 @@ class Punctuator:
         return hear(audio, self._source, by_times=self._config.hears_by_times)
 
     def _plan_strand(
-        self, words: Sequence[Word], left_context: Sequence[Word], sound: Sound | None, weight: float
+        self,
+        words: Sequence[Word],
+        left_context: Sequence[Word],
+        sound: Sound | None,
+        sizes: Sequence[int],
+        weights: Sequence[float],
     ) -> tuple[Strand, list[Example]]:
         real = tuple(i for i, w in enumerate(words) if is_word(w.word))
         left = [w for w in left_context if is_word(w.word)][-LEFT_CONTEXT_WORDS:] if real else []
@@ -276,28 +270,12 @@ class Punctuator:
             cut_example(track, w.start, w.stop, self._table, self._window.max_pieces, self._window.left_context_s)
             for w in windows
         ]
-        return Strand(tuple(words), real, len(left), windows, weight), examples
+        return Strand(tuple(words), real, len(left), windows, tuple(sizes), tuple(weights)), examples
 
     def _plan(self, strands: Sequence[Strand], examples: Sequence[Example]) -> Plan:
         used_times = any(bool(e.timing[:, 6:10].any()) for e in examples)
-        used_audio = any(_is_heard(e, self._config.hears_by_times) for e in examples)
+        used_audio = any(is_heard(e, self._config.hears_by_times) for e in examples)
         return Plan(tuple(strands), tuple(examples), used_times, used_audio)
-
-    def _merge(self, plan: Plan, probs: Sequence[Probs]) -> tuple[Array, Array, Array | None]:
-        """(marks, cases) of the first strand's real words, and the marks of the word before them: all probabilities."""
-        parts = []
-        taken = 0
-        for strand in plan.strands:
-            part = list(probs[taken : taken + len(strand.windows)])
-            taken += len(strand.windows)
-            parts.append(_stitch(strand, part, len(self.info.marks)))
-        marks, cases = parts[0]
-        lead = _mark_before(plan.strands[0], probs)
-        if len(plan.strands) > 1:
-            tokens = [[s.words[i].word for i in s.real] for s in plan.strands]
-            confidences = [s.confidences() for s in plan.strands] if plan.weigh_words else None
-            marks, cases = fuse(tokens, [s.weight for s in plan.strands], parts, confidences)
-        return marks, cases, lead
 
     def _write(
         self,
@@ -357,7 +335,9 @@ def split_answer(whole: Punctuated, utterances: Sequence[Utterance]) -> Iterator
     for utterance in utterances:
         part = whole.words[taken : taken + len(utterance.words)]
         taken += len(utterance.words)
-        yield Punctuated(utterance.utt_id, part, find_sentences(part), whole.used_times, whole.used_audio)
+        yield Punctuated(
+            utterance.utt_id, part, find_sentences(part), whole.used_times, whole.used_audio, whole.n_hypotheses
+        )
 
 
 def infer_by_budget(
@@ -404,30 +384,3 @@ def find_sentences(words: Sequence[PunctuatedWord]) -> tuple[Sentence, ...]:
 def assemble(utt_id: str, words: Sequence[PunctuatedWord], plan: Plan) -> Punctuated:
     """The answer's record."""
     return Punctuated(utt_id, tuple(words), find_sentences(words), plan.used_times, plan.used_audio, len(plan.strands))
-
-
-def _is_heard(example: Example, by_times: bool) -> bool:
-    if example.frames is None or example.last_frames is None:
-        return False
-    return bool((example.last_frames >= 0).any()) if by_times else bool(len(example.frames))
-
-
-def _mark_before(strand: Strand, probs: Sequence[Probs]) -> Array | None:
-    """Mark probabilities of the last word of left context; None without context, or where no window saw it."""
-    for window, p in zip(strand.windows, probs, strict=False):
-        if window.start < strand.n_left <= window.stop:
-            row: Array = p.marks[strand.n_left - 1 - window.start]
-            return row
-    return None
-
-
-def _stitch(strand: Strand, probs: Sequence[Probs], n_marks: int) -> tuple[Array, Array]:
-    """Each real word's probabilities from the window that answers it."""
-    n_words = strand.n_left + len(strand.real)
-    marks = np.zeros((n_words, n_marks), np.float32)
-    cases = np.zeros((n_words, len(Case)), np.float32)
-    for window, p in zip(strand.windows, probs, strict=True):
-        part = slice(window.first - window.start, window.last - window.start)
-        marks[window.first : window.last] = p.marks[part]
-        cases[window.first : window.last] = p.cases[part]
-    return marks[strand.n_left :], cases[strand.n_left :]

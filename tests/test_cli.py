@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import gzip
 import json
 import os
@@ -493,6 +494,57 @@ class TestPunctuate:
         ctm = run("punctuate", "--segments", "egs/mini/segments", "egs/mini/kaldi/1best.ctm", "-")
         lattices = run("punctuate", "--segments", "egs/mini/segments", "--acoustic-scale", 0.1, "egs/mini/decode", "-")
         assert sorted(lattices.out.splitlines()) == sorted(ctm.out.splitlines())
+
+    @pytest.mark.parametrize("segments", [[], ["--segments", "egs/mini/segments"]], ids=["alone", "conversations"])
+    def test_nbest_of_one_is_the_best_path(self, run: Callable[..., SimpleNamespace], segments: list[str]) -> None:
+        lattices = ["--acoustic-scale", 0.1, "egs/mini/decode", "-"]
+        one, plain, ten = (run("punctuate", *segments, *n, *lattices) for n in (["--nbest", 1], [], ["--nbest", 10]))
+        assert one.out == plain.out
+        assert ten.out != plain.out
+        assert [[w.strip(",.?").lower() for w in line.split()] for line in ten.out.splitlines()] == [
+            [w.strip(",.?").lower() for w in line.split()] for line in plain.out.splitlines()
+        ]
+        assert ten.last == "Done 30, 0 errors"
+
+    def test_nbest_is_what_fuse_gives(
+        self, run: Callable[..., SimpleNamespace], mini: Path, tiny_model: Path, built_in: None
+    ) -> None:
+        import kaldi_punct
+
+        lang = mini / "lang"
+        options = ["--acoustic-scale", 0.1, "--utt2spk", "egs/mini/utt2spk"]
+        done = run("punctuate", "--nbest", 3, *options, "egs/mini/decode", "-")
+        texts = dict(line.split(" ", 1) for line in done.out.splitlines())
+        punctuator = kaldi_punct.load(tiny_model)
+        speakers = dict(line.split() for line in (mini / "utt2spk").read_text().splitlines())
+        lists = kaldi_punct.read_nbest(
+            f"ark:{sorted((mini / 'decode').glob('lat.*.gz'))[0]}", words=lang / "words.txt", n=3, acoustic_scale=0.1,
+            frame_shift_s=0.03, word_boundary=lang / "phones" / "word_boundary.int", model=mini / "trans.mdl",
+        )  # fmt: skip
+        for utt_id, hypotheses in lists:
+            said = [
+                dataclasses.replace(h, words=tuple(dataclasses.replace(w, spk_id=speakers[utt_id]) for w in h.words))
+                for h in hypotheses
+            ]
+            assert texts[utt_id] == punctuator.fuse(said).text
+
+    @pytest.mark.parametrize(
+        ("given", "text"),
+        [
+            (
+                ["--nbest", "3", "egs/mini/kaldi/1best.ctm"],
+                "--nbest: expected an input of lattices, got ctm; leave it out",
+            ),
+            (
+                ["--nbest", "3", "--confidence", "mbr", "egs/mini/decode"],
+                "--nbest: expected it without --confidence, got --confidence mbr; leave one out",
+            ),
+        ],
+    )
+    def test_nbest_does_not_go_with(self, run: Callable[..., SimpleNamespace], given: list[str], text: str) -> None:
+        done = run("punctuate", *given, "-")
+        assert text in done.err
+        assert done.status != 0
 
     def test_segments_join_a_recording(self, run: Callable[..., SimpleNamespace]) -> None:
         alone = run("punctuate", "egs/mini/kaldi/1best.ctm", "-")

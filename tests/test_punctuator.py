@@ -13,15 +13,16 @@ from hypothesis import strategies as st
 from serving import tiny_checkpoint
 
 from kaldi_punct.errors import ConfigError
-from kaldi_punct.nbest import posteriors
+from kaldi_punct.nbest import fuse, posteriors
+from kaldi_punct.plans import Probs
 from kaldi_punct.punctuator import (
-    Probs,
     Punctuator,
     attach,
     find_sentences,
     infer_by_budget,
     load,
     punctuate_conversation,
+    split_answer,
 )
 from kaldi_punct.types import Audio, Case, Hypothesis, PunctuatedWord, Utterance, Word, to_words
 
@@ -314,3 +315,69 @@ def test_sentences() -> None:
     sentences = find_sentences([word("a"), word("b.", "."), word("c,", ","), word("d")])
     assert [(s.text, s.first_word, s.n_words) for s in sentences] == [("a b.", 0, 2), ("c, d", 2, 2)]
     assert find_sentences([]) == ()
+
+
+LISTS = (
+    (
+        Hypothesis(to_words(["so", "what", "do", "you", "think"]), posterior=0.5),
+        Hypothesis(to_words(["so", "why", "think"]), posterior=0.3),
+    ),
+    (Hypothesis(to_words(["[noise]", "well", "i", "do"]), posterior=0.9),),
+    (
+        Hypothesis(to_words(["no", "he", "does"]), posterior=0.2),
+        Hypothesis(to_words(["now", "he", "does", "not"]), posterior=0.2),
+        Hypothesis(to_words([]), posterior=0.1),
+    ),
+)
+
+
+def finish_lists(punctuator: Punctuator, lists: tuple[tuple[Hypothesis, ...], ...]) -> list[PunctuatedWord]:
+    plan = punctuator.plan_lists(lists)
+    return list(punctuator.finish(plan, infer_by_budget(punctuator, plan.examples)).words)
+
+
+def test_lists_of_one_hypothesis_are_a_conversation(punctuator: Punctuator) -> None:
+    lists = tuple(hypotheses[:1] for hypotheses in LISTS)
+    words = [w for (h,) in lists for w in h.words]
+    assert finish_lists(punctuator, lists) == list(punctuator(words).words)
+
+
+def test_a_list_of_one_utterance_is_fused_as_ever(punctuator: Punctuator) -> None:
+    assert finish_lists(punctuator, LISTS[:1]) == list(punctuator.fuse(LISTS[0]).words)
+
+
+def test_each_utterance_of_a_conversation_is_fused_by_its_own_list(punctuator: Punctuator) -> None:
+    """The k-th hypotheses are each other's context; a list that is shorter has no part in the fusion of others."""
+    answers = []
+    for k in range(3):
+        chosen = [h[k] if k < len(h) else h[0] for h in LISTS]
+        sizes = [len(h.words) for h in chosen]
+        whole = punctuator([w for h in chosen for w in h.words]).words
+        answers.append([whole[sum(sizes[:u]) : sum(sizes[: u + 1])] for u in range(3)])
+    found = finish_lists(punctuator, LISTS)
+    assert [w.word.word for w in found] == [w.word for h in LISTS for w in h[0].words]
+
+    def marks(words: tuple[PunctuatedWord, ...]) -> np.ndarray[tuple[int, ...], np.dtype[np.float32]]:
+        return np.array([w.label_probs for w in words if w.label_probs], np.float32).reshape(len(words), -1)
+
+    for u, ranks in ((0, (0, 1)), (2, (0, 1))):
+        expected, _ = fuse(
+            [[w.word.word for w in answers[k][u]] for k in ranks],
+            posteriors(LISTS[u], None)[: len(ranks)],
+            [(marks(answers[k][u]), np.zeros((len(answers[k][u]), 4), np.float32)) for k in ranks],
+        )
+        first = sum(len(LISTS[v][0].words) for v in range(u))
+        got = np.array([w.label_probs for w in found[first : first + len(expected)]])
+        assert got == pytest.approx(expected, abs=1e-6)
+    assert marks(tuple(found[6:9])) == pytest.approx(marks(answers[0][1][1:]), abs=1e-6)
+
+
+def test_lists_are_counted_and_heeded(punctuator: Punctuator) -> None:
+    plan = punctuator.plan_lists(LISTS)
+    answer = punctuator.finish(plan, infer_by_budget(punctuator, plan.examples))
+    assert answer.n_hypotheses == 3
+    utterances = [Utterance(f"u{i}", h[0].words) for i, h in enumerate(LISTS)]
+    assert [p.n_hypotheses for p in split_answer(answer, utterances)] == [3, 3, 3]
+    assert [w.label_probs for w in answer.words] != [
+        w.label_probs for w in punctuator([w for h in LISTS for w in h[0].words]).words
+    ]

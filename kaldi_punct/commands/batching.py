@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING
 from kaldi_punct.commands.conversations import Numbered
 from kaldi_punct.commands.sources import Item
 from kaldi_punct.errors import KaldiPunctError
+from kaldi_punct.types import Hypothesis
 
 if TYPE_CHECKING:
-    from kaldi_punct.punctuator import Plan, Punctuator
+    from kaldi_punct.plans import Plan
+    from kaldi_punct.punctuator import Punctuator
     from kaldi_punct.types import Audio, Punctuated
     from kaldi_punct.windows import Sound
 
@@ -64,8 +66,8 @@ def punctuate_groups(
 def _plan(
     punctuator: Punctuator, group: list[Numbered], sound_of: Callable[[Item], Audio | Sound | None]
 ) -> Plan | KaldiPunctError:
-    words = [word for _, item in group for word in item.utterance.words]
+    lists = [item.hypotheses or (Hypothesis(item.utterance.words),) for _, item in group]
     try:
-        return punctuator.plan(words, audio=sound_of(group[0][1]))
+        return punctuator.plan_lists(lists, audio=sound_of(group[0][1]))
     except KaldiPunctError as e:
         return e

@@ -176,18 +176,29 @@ def find_decoder(
     )
 
 
-def hypotheses(source: str, decoder: Decoder, side: Tables, confidence: str = "none") -> Entries:
-    """The words of each lattice, chosen as ``confidences.KINDS`` says, on the recording's clock if that is known."""
+def hypotheses(source: str, decoder: Decoder, side: Tables, confidence: str = "none", n: int = 1) -> Entries:
+    """The words of each lattice, chosen as ``confidences.KINDS`` says, on the recording's clock if that is known.
+
+    With ``n`` above 1: those of the best path, and the list of the ``n`` best.
+    """
     for utt_id, lattice in read_lattices(source):
         if isinstance(lattice, KaldiPunctError):
             yield utt_id, lattice
             continue
         try:
-            chosen = choose_words(decoder, lattice, confidence, start_s=side.start_s(utt_id))
+            if n > 1:
+                chosen = decoder.nbest(lattice, n, start_s=side.start_s(utt_id))
+            else:
+                chosen = (choose_words(decoder, lattice, confidence, start_s=side.start_s(utt_id)),)
         except KaldiPunctError as e:
             yield utt_id, e
             continue
-        yield utt_id, side.place(Utterance(utt_id, chosen.words))
+        item = side.place(Utterance(utt_id, chosen[0].words))
+        if n > 1:
+            spk_id = side.utt2spk.get(utt_id)
+            said = (replace(h, words=tuple(replace(w, spk_id=spk_id) for w in h.words)) for h in chosen)
+            item = replace(item, hypotheses=tuple(said))
+        yield utt_id, item
 
 
 def _complete(source: str, given: DecoderFiles) -> tuple[DecoderFiles, str]:

@@ -12,7 +12,7 @@ from kaldi_punct.commands.batching import Answered, punctuate_groups
 from kaldi_punct.commands.common import Tally, good, load_punctuator, with_progress
 from kaldi_punct.commands.confidences import add_confidence
 from kaldi_punct.commands.conversations import conversations, in_input_order
-from kaldi_punct.commands.options import add_device, add_lattice_options, add_out, add_verb
+from kaldi_punct.commands.options import add_device, add_lattice_options, add_out, add_verb, count
 from kaldi_punct.commands.sound import SoundTable
 from kaldi_punct.commands.sources import Item, Tables
 from kaldi_punct.errors import ConfigError, KaldiPunctError
@@ -43,6 +43,13 @@ def add_verbs(verbs: Verbs) -> None:
         "--feats",
         metavar="F.scp",
         help="frames of each recording by kaldi-punct feats, in place of --wav-scp, which gives what they lack",
+    )
+    parser.add_argument(
+        "--nbest",
+        type=count,
+        metavar="N",
+        help="of lattices: marks that the N best hypotheses agree on, by their posteriors, on the words of the best "
+        "(default 1; N times the computing)",
     )
     parser.set_defaults(run=run_punctuate)
 
@@ -126,8 +133,9 @@ def open_items(args: argparse.Namespace, kind: str, side: Tables) -> sources.Ent
                 "acoustic_scale",
                 "word_ins_penalty",
                 "confidence",
+                "nbest",
             )
-            if getattr(args, name) is not None
+            if getattr(args, name, None) is not None
         ]
         if given:
             raise ConfigError(
@@ -140,8 +148,13 @@ def open_items(args: argparse.Namespace, kind: str, side: Tables) -> sources.Ent
         return sources.read_items(args.source, kind, side)
     from kaldi_punct.commands.decoding import DecoderFiles, find_decoder, hypotheses
 
+    n = getattr(args, "nbest", None) or 1  # client has no such option
+    if n > 1 and args.confidence not in (None, "none"):
+        raise ConfigError(
+            f"--nbest: expected it without --confidence, got --confidence {args.confidence}; leave one out"
+        )
     decoder = find_decoder(args.source, DecoderFiles.from_args(args), need_times=args.to == "ctm")
-    return hypotheses(args.source, decoder, side, args.confidence or "none")
+    return hypotheses(args.source, decoder, side, args.confidence or "none", n)
 
 
 def write_answers(

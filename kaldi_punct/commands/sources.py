@@ -12,7 +12,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, TypeVar
 
 from kaldi_punct.errors import ConfigError, FormatError, KaldiPunctError, UtteranceError
-from kaldi_punct.types import Utterance, Word
+from kaldi_punct.types import Hypothesis, Utterance, Word
 
 if TYPE_CHECKING:
     from kaldi_punct.kaldi.ctm_words import SegmentCutter
@@ -32,11 +32,13 @@ class Item:
         utterance: its times are on the recording's clock where ``segments`` tells it.
         conversation: what it shares its context with; None if it stands alone.
         lines: the CTM lines of its words, one each; empty if it has none yet.
+        hypotheses: its N-best list, the utterance's words first; empty if it is known by these alone.
     """
 
     utterance: Utterance
     conversation: str | None = None
     lines: tuple[CtmLine, ...] = ()
+    hypotheses: tuple[Hypothesis, ...] = ()
 
 
 Entries = Iterator[tuple[str, Item | KaldiPunctError]]

@@ -16,7 +16,8 @@ from kaldi_punct.types import Audio, Hypothesis, Punctuated, Word
 from kaldi_punct.v1 import punctuation_pb2 as pb
 
 if TYPE_CHECKING:
-    from kaldi_punct.punctuator import Plan, Punctuator
+    from kaldi_punct.plans import Plan
+    from kaldi_punct.punctuator import Punctuator
 
 T = TypeVar("T")
 
