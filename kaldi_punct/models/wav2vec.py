@@ -86,17 +86,19 @@ class Wav2vec(nn.Module):
         tmp.write_text(json.dumps(values, indent=1) + "\n", encoding="utf-8")
         os.replace(tmp, out / "config.json")
 
-    def forward(self, samples: Tensor) -> tuple[Tensor, Tensor]:
+    def forward(self, samples: Tensor, predict: bool = False) -> tuple[Tensor, Tensor]:
         """Frames of the encoder and their context.
 
         Args:
             samples: (B, N) float32 at 16 kHz, -1..1 as a file holds them (no other scaling), without padding.
+            predict: give what the context expects (B, T, S, D) in its place (``Prediction``).
 
         Returns:
             Two tensors (B, T, D), T = ``config.n_frames(N)``.
         """
         encoded = self.encoder(samples)  # (B, D, T)
-        return encoded.transpose(1, 2), self.context(encoded).transpose(1, 2)
+        context = self.context(encoded).transpose(1, 2)
+        return encoded.transpose(1, 2), self.prediction(context) if predict else context
 
     @torch.no_grad()
     def extract(self, samples: Tensor) -> Tensor:
