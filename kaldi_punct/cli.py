@@ -12,13 +12,23 @@ import os
 import sys
 from collections.abc import Callable, Sequence
 
-from kaldi_punct.commands import framing, lattice_tools, lattices, learning, measuring, preparing, punctuate, serving
+from kaldi_punct.commands import (
+    framing,
+    lattice_tools,
+    lattices,
+    learning,
+    measuring,
+    preparing,
+    pretraining,
+    punctuate,
+    serving,
+)
 from kaldi_punct.commands.common import Tally
 from kaldi_punct.errors import KaldiPunctError
 
 Command = Callable[[argparse.Namespace, Tally], None]
 
-_MODULES = (punctuate, lattices, lattice_tools, measuring, serving, preparing, framing, learning)
+_MODULES = (punctuate, lattices, lattice_tools, measuring, serving, preparing, framing, learning, pretraining)
 
 
 def build_parser() -> argparse.ArgumentParser:

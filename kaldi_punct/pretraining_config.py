@@ -2,8 +2,9 @@
 
 A YAML file holds them as sections, as ``config.Config``'s does:
 
-    wav2vec: {dim: 128, context_kernels: [2, 3, 4, 5]}
-    pretrain: {n_epochs: 5, batch_samples: 640000}
+    wav2vec: {dim: 80, context_kernels: [2, 3, 4, 5]}
+    contrastive: {batch_samples: 640000}
+    pretrain: {n_epochs: 5}
 """
 
 from __future__ import annotations
@@ -54,7 +55,7 @@ class Wav2vecConfig:
     @classmethod
     def small(cls) -> Wav2vecConfig:
         """One that a processor core trains on hours of sound, and that can hear live (``norm: frame``)."""
-        return cls(dim=128, kernels=[10, 8, 4, 4, 4], strides=[5, 4, 2, 2, 2], context_kernels=[2, 3, 4, 5, 6, 7],
+        return cls(dim=80, kernels=[10, 8, 4, 4, 4], strides=[5, 4, 2, 2, 2], context_kernels=[2, 3, 4, 5, 6, 7],
                    norm="frame")  # fmt: skip
 
     @property
@@ -71,6 +72,11 @@ class Wav2vecConfig:
         """Frames to the next one that shares no sample with this: what is nearer would be no prediction."""
         return math.ceil(self.receptive_field_samples / SHIFT_SAMPLES)
 
+    @property
+    def min_samples(self) -> int:
+        """The least sound that anything can be predicted in: two frames, and one that the first may tell."""
+        return self.n_samples(self.min_ahead + 2)
+
     def n_frames(self, n_samples: int) -> int:
         """How many frames that many samples have."""
         return max(0, (n_samples - self.receptive_field_samples) // SHIFT_SAMPLES + 1)
@@ -81,20 +87,27 @@ class Wav2vecConfig:
 
 
 @dataclass
+class ContrastiveConfig:
+    """What a batch of the contrastive objective holds. The defaults are the released recipe's, for one device."""
+
+    crop_samples: int = 150_000  # longest piece of sound in a batch; a longer recording is cut into equal ones
+    batch_samples: int = 1_500_000  # samples of a batch
+    n_negatives: int = 10  # frames of the same crop that stand against the true one
+
+
+@dataclass
 class PretrainConfig:
-    """One pretraining run. The defaults are the released recipe's, for one device."""
+    """One pretraining run, whatever the objective. The defaults are those of the released wav2vec recipe."""
 
     n_epochs: int = 1
     max_steps: int = 0  # stop here, schedule included; 0: n_epochs decide
-    crop_samples: int = 150_000  # longest piece of sound in a batch; a recording is cut into equal ones
-    batch_samples: int = 1_500_000  # samples of a batch
-    n_negatives: int = 10  # frames of the same crop that stand against the true one
     peak_lr: float = 0.005
     min_lr: float = 1e-6  # at the end of the cosine
     warmup_steps: int = 500  # linear, from almost nothing
     weight_decay: float = 0.0  # of matrices; biases and norms have none
     max_grad_norm: float = 0.0  # 0: gradients are not clipped
     save_every_steps: int = 500
+    log_every_steps: int = 50
     precision: str = "fp32"  # fp32 or bf16 (needs hardware that multiplies bf16, else many times slower)
     seed: int = 1
     n_threads: int = 0  # of the CPU; 0: PyTorch's choice
@@ -105,6 +118,7 @@ class PretrainingConfig:
     """The sections of one YAML file."""
 
     wav2vec: Wav2vecConfig = field(default_factory=Wav2vecConfig)
+    contrastive: ContrastiveConfig = field(default_factory=ContrastiveConfig)
     pretrain: PretrainConfig = field(default_factory=PretrainConfig)
 
     @classmethod
@@ -116,12 +130,8 @@ class PretrainingConfig:
         """
         config = read_options(cls, path, overrides)
         check_wav2vec(config.wav2vec)
+        _check_contrastive(config.contrastive, config.wav2vec)
         _check_pretrain(config.pretrain)
-        least = config.wav2vec.n_samples(config.wav2vec.min_ahead + 2)
-        crop = config.pretrain.crop_samples
-        require(crop >= least, "pretrain.crop_samples", f"at least {least}: two frames and one to predict", crop)
-        batch = config.pretrain.batch_samples
-        require(batch >= crop, "pretrain.batch_samples", "at least pretrain.crop_samples", batch)
         return config
 
     def dump(self) -> str:
@@ -145,10 +155,19 @@ def check_wav2vec(model: Wav2vecConfig) -> None:
     require(0.0 < model.residual_scale < math.inf, "wav2vec.residual_scale", "a number above 0", model.residual_scale)
 
 
+def _check_contrastive(options: ContrastiveConfig, model: Wav2vecConfig) -> None:
+    least = model.min_samples
+    what = f"at least {least}: two frames and one to predict"
+    require(options.crop_samples >= least, "contrastive.crop_samples", what, options.crop_samples)
+    what = "at least contrastive.crop_samples"
+    require(options.batch_samples >= options.crop_samples, "contrastive.batch_samples", what, options.batch_samples)
+    require(options.n_negatives >= 1, "contrastive.n_negatives", "at least 1", options.n_negatives)
+
+
 def _check_pretrain(options: PretrainConfig) -> None:
     require(options.precision in ("fp32", "bf16"), "pretrain.precision", "fp32 or bf16", options.precision)
     for option in dataclasses.fields(options):
         value = getattr(options, option.name)
         if isinstance(value, (int, float)):
-            least = 1 if option.name in ("save_every_steps", "n_negatives", "crop_samples") else 0
+            least = 1 if option.name in ("log_every_steps", "save_every_steps") else 0
             require(least <= value < math.inf, f"pretrain.{option.name}", f"a number of at least {least}", value)

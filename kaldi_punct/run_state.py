@@ -8,15 +8,15 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import torch
 
 from kaldi_punct import checkpoint as checkpoints
 from kaldi_punct.checkpoint import Checkpoint
-from kaldi_punct.config import Config
 from kaldi_punct.errors import CheckpointError, ConfigError
 
 STATE = "state.pt"
@@ -103,10 +103,21 @@ def restore_state(last_dir: Path, checkpoint: Checkpoint, optimizer: Any, batche
 
 def write_results(exp_dir: Path, state: State) -> None:
     """Writes the scores of all epochs: a line each, so that an epoch that is done again is not there twice."""
-    _replace_text(exp_dir / RESULTS, "".join(json.dumps(line) + "\n" for line in state.history))
+    replace_text(exp_dir / RESULTS, "".join(json.dumps(line) + "\n" for line in state.history))
 
 
-def keep_config(path: Path, config: Config) -> None:
+class Options(Protocol):
+    """The options of a run: ``config.Config``, or those of another kind of training."""
+
+    @classmethod
+    def load(cls, path: str | None = None, overrides: Sequence[str] = ()) -> Any:
+        """Those of a YAML file."""
+
+    def dump(self) -> str:
+        """As YAML."""
+
+
+def keep_config(path: Path, config: Options) -> None:
     """Writes the configuration, or checks that a run to be resumed had the same.
 
     Raises:
@@ -114,17 +125,18 @@ def keep_config(path: Path, config: Config) -> None:
     """
     text = config.dump()
     # Read, not compared as text: an older version wrote fewer keys.
-    if path.is_file() and (before := Config.load(str(path))) != config:
+    if path.is_file() and (before := config.load(str(path))) != config:
         known = before.dump().splitlines()
         changed = [line for line in text.splitlines() if line not in known]
         raise ConfigError(
             f"{path}: expected the options that this run began with, got other ones ({'; '.join(changed)}); "
             "take another exp_dir, or remove this one to begin again"
         )
-    _replace_text(path, text)
+    replace_text(path, text)
 
 
-def _replace_text(path: Path, text: str) -> None:
+def replace_text(path: Path, text: str) -> None:
+    """Writes a file as a whole: it is there under its name or it is as it was before."""
     tmp = path.with_name(f"{path.name}.tmp")
     tmp.write_text(text, encoding="utf-8")
     os.replace(tmp, path)

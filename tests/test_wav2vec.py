@@ -90,6 +90,16 @@ def test_the_released_norm_hears_the_future() -> None:
     assert not torch.allclose(model.extract(sound)[:10], model.extract(other)[:10])
 
 
+def test_frames_differ_before_anything_is_learnt() -> None:
+    """Else nothing can be told from anything, and a run stays for long where it knows no more than chance."""
+    torch.manual_seed(2)
+    for norm in ("frame", "utterance"):
+        model = Wav2vec(Wav2vecConfig(dim=32, norm=norm)).eval()
+        encoded, context = model(noise(16_000).unsqueeze(0))
+        for frames in (encoded[0], context[0]):
+            assert frames.std(0).mean() > 0.3 * frames.abs().mean()
+
+
 def test_alone_as_in_a_batch() -> None:
     for norm in ("frame", "utterance"):
         model = tiny(norm=norm)
@@ -166,12 +176,10 @@ def test_directories_that_are_none(tmp_path: Path) -> None:
         ("wav2vec.dims=8", r"unknown key 'wav2vec\.dims'; did you mean 'dim'\?"),
         ("pretrain.precision=fp16", r"pretrain\.precision: expected fp32 or bf16, got 'fp16'"),
         ("pretrain.peak_lr=-1", r"pretrain\.peak_lr: expected a number of at least 0, got -1\.0"),
-        ("pretrain.n_negatives=0", r"pretrain\.n_negatives: expected a number of at least 1, got 0"),
-        (
-            "pretrain.crop_samples=1000",
-            r"pretrain\.crop_samples: expected at least 1105: two frames and one .* got 1000",
-        ),
-        ("pretrain.batch_samples=2000", r"pretrain\.batch_samples: expected at least pretrain\.crop_samples, got 2000"),
+        ("pretrain.log_every_steps=0", r"pretrain\.log_every_steps: expected a number of at least 1, got 0"),
+        ("contrastive.n_negatives=0", r"contrastive\.n_negatives: expected at least 1, got 0"),
+        ("contrastive.crop_samples=1000", r"contrastive\.crop_samples: expected at least 1105: two .* got 1000"),
+        ("contrastive.batch_samples=2000", r"contrastive\.batch_samples: expected at least .*crop_samples, got 2000"),
     ],
 )
 def test_values_out_of_range(override: str, match: str) -> None:

@@ -33,6 +33,10 @@ from kaldi_punct.pretraining_config import SAMPLE_RATE_HZ, SHIFT_SAMPLES, Wav2ve
 
 FORMAT = "kaldi_punct/wav2vec/1"
 
+_USUAL_NEGATIVES = 10
+# What a ReLU gives on average of normal numbers, without and with log compression.
+_RELU_MEAN, _LOG_RELU_MEAN = 0.40, 0.28
+
 
 class Wav2vec(nn.Module):
     """The encoder, the context, and the prediction that they are taught by.
@@ -51,7 +55,7 @@ class Wav2vec(nn.Module):
         self.frame_shift_s = SHIFT_SAMPLES / SAMPLE_RATE_HZ
         self.encoder = Encoder(config)
         self.context = Context(config)
-        self.prediction = Prediction(config.dim, config.prediction_steps)
+        self.prediction = Prediction(config)
 
     @classmethod
     def load(cls, directory: str | Path) -> Wav2vec:
@@ -162,10 +166,24 @@ class _Layer(nn.Module):
     def __init__(self, conv: nn.Conv1d, config: Wav2vecConfig) -> None:
         super().__init__()
         self.conv = conv
+        _init_conv(conv)
         self.norm = _Norm(config.dim, over_time=config.norm == "utterance")
 
     def forward(self, x: Tensor) -> Tensor:
         return F.relu(self.norm(self.conv(x)))
+
+
+def _init_conv(conv: nn.Conv1d) -> None:
+    """Random weights that answer 0 where all inputs are equal.
+
+    What comes out of a ReLU has a mean, which plain random weights carry on and each norm enlarges against what changes
+    over time: after a few layers all frames are nearly equal, and for hundreds of steps nothing is learnt.
+    """
+    fan_in = conv.in_channels * conv.kernel_size[0]
+    with torch.no_grad():
+        conv.weight.normal_(0.0, 1.0 / math.sqrt(fan_in))
+        if conv.in_channels > 1:
+            conv.weight -= conv.weight.mean((1, 2), keepdim=True)
 
 
 class _Norm(nn.Module):
@@ -191,11 +209,15 @@ class Prediction(nn.Module):
     The first of the S is the nearest that shares no sample with the frame itself, ``Wav2vecConfig.min_ahead`` later.
     """
 
-    def __init__(self, dim: int, n_steps: int) -> None:
+    def __init__(self, config: Wav2vecConfig) -> None:
         super().__init__()
+        dim, n_steps = config.dim, config.prediction_steps
         bound = 1.0 / math.sqrt(dim * n_steps)
         self.weight = nn.Parameter(torch.empty(dim, dim, n_steps).uniform_(-bound, bound))  # in, out, step
-        self.bias = nn.Parameter(torch.empty(dim).uniform_(-bound, bound))  # the same at all steps, as released
+        # The same at all steps, as released. It begins where a candidate counts as right in 1 of 11 cases: what would
+        # else bring all scores there first makes all frames alike, and then nothing is learnt for long.
+        level = _LOG_RELU_MEAN if config.log_compression else _RELU_MEAN
+        self.bias = nn.Parameter(torch.full((dim,), -math.log(_USUAL_NEGATIVES) / (dim * level)))
 
     def forward(self, context: Tensor) -> Tensor:
         dim, _, n_steps = self.weight.shape
