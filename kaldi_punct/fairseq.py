@@ -163,7 +163,7 @@ def _layers(options: Mapping[str, Any], name: str, path: str | Path) -> list[tup
     """(width, kernel, stride) of layers that are written as Python: "[(512, 10, 5)] + [(512, 4, 2)] * 3"."""
     text = options.get(name)
     try:
-        layers = _evaluate(ast.parse(text, mode="eval").body) if isinstance(text, str) else text
+        layers: Any = _evaluate(ast.parse(text, mode="eval").body) if isinstance(text, str) else text
         return [(int(width), int(kernel), int(stride)) for width, kernel, stride in layers]
     except (SyntaxError, TypeError, ValueError, RecursionError, MemoryError) as e:
         raise CheckpointError(f"{path}: expected {name} as a list of (width, kernel, stride), got {text!r}") from e

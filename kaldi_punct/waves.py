@@ -55,8 +55,9 @@ class Waves:
 
     def cut(self, recording: int, start: int, n_samples: int) -> NDArray[np.float32]:
         """Samples -1..1 of a part of a recording."""
-        part = self.samples[recording][start : start + n_samples].astype(np.float32)
-        return part / np.float32(_INT16_SCALE)
+        part: NDArray[np.float32] = self.samples[recording][start : start + n_samples].astype(np.float32)
+        part /= _INT16_SCALE
+        return part
 
 
 def read_waves(data_dir: Path, cache: Path, sample_rate_hz: int, min_samples: int, report: Report) -> Waves:
@@ -132,7 +133,7 @@ def _read(rxfilename: str, sample_rate_hz: int, min_samples: int) -> NDArray[np.
             f"{rxfilename}: expected at least {min_samples} samples at {sample_rate_hz} Hz, got {len(audio.samples)}; "
             "join it to its neighbours"
         )
-    samples = np.clip(np.rint(audio.samples * _INT16_SCALE), -32768, 32767).astype("<i2")
+    samples: NDArray[np.int16] = np.clip(np.rint(audio.samples * _INT16_SCALE), -32768, 32767).astype("<i2")
     if samples.min() == samples.max():
         raise UtteranceError(f"{rxfilename}: expected sound, got silence (all samples are {samples[0]})")
     return samples
@@ -243,8 +244,7 @@ def _group(crops: Sequence[Crop], batch_samples: int) -> Iterator[list[Crop]]:
     group: list[Crop] = []
     for crop in crops:
         if group and (
-            crop.n_samples > _MAX_LENGTH_RATIO * group[0].n_samples
-            or crop.n_samples * (len(group) + 1) > batch_samples
+            crop.n_samples > _MAX_LENGTH_RATIO * group[0].n_samples or crop.n_samples * (len(group) + 1) > batch_samples
         ):
             yield group
             group = []
