@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ from tones import write_tones
 
 from kaldi_punct.cli import main
 from kaldi_punct.models.wav2vec import Wav2vec
+from kaldi_punct.pretraining_config import Wav2vecConfig
 
 DATA = Path(__file__).parent / "data" / "wav2vec"
 
@@ -50,6 +52,21 @@ def test_bad_recordings_are_counted(capsys: pytest.CaptureFixture[str], tmp_path
     assert (status, log[-1]) == (0, "Done 1, 2 errors")
     assert sum(line.startswith("ERROR: zz: /nowhere.wav: expected a readable file") for line in log) == 2
     Wav2vec.load(tmp_path / "exp" / "best")
+
+
+def test_the_example_runs(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, repo: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "egs").symlink_to(repo / "egs")
+    for name in ("train", "dev"):
+        write_tones(tmp_path / "data" / name, n_recordings=1, seconds=0.4)
+    with pytest.raises(SystemExit):
+        main(["pretrain", "--help"])
+    example = shlex.split(capsys.readouterr().out.rpartition("e.g.: kaldi-punct ")[2])
+    status, log = call(capsys, *example, "--set", "pretrain.max_steps=1")
+    assert (status, log[-1]) == (0, "Done 1, 0 errors")
+    assert Wav2vec.load("exp/wav2vec/best").config == Wav2vecConfig.small()
 
 
 def test_what_is_wrong(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:

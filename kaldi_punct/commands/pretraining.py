@@ -25,7 +25,7 @@ def add_verbs(verbs: Verbs) -> None:
         "pretrain",
         "Teaches an encoder without labels",
         "kaldi-punct pretrain --objective contrastive --config egs/games/conf/wav2vec_small.yaml "
-        "--set pretrain.max_steps=2 egs/mini egs/mini exp/wav2vec",
+        "data/train data/dev exp/wav2vec",
         "contrastive: wav2vec (2019) learns from the sound of wav.scp to tell what comes next. A run that was stopped "
         "goes on from its last checkpoint. The best model is <exp-dir>/best. Several processes teach one model under "
         "torchrun or accelerate launch. The last line counts optimizer steps, and recordings that could not be used.",
