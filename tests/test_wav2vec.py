@@ -106,7 +106,7 @@ def test_alone_as_in_a_batch() -> None:
         sounds = torch.stack([noise(4_000, seed) for seed in range(3)])
         together = model(sounds)[1]
         for sound, frames in zip(sounds, together, strict=True):
-            torch.testing.assert_close(model.extract(sound), frames, rtol=1e-5, atol=1e-6)
+            torch.testing.assert_close(model.extract(sound), frames, rtol=1e-4, atol=1e-5)
 
 
 @pytest.mark.parametrize(
