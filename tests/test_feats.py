@@ -446,6 +446,7 @@ class TestPunctuate:
         assert punctuate("--feats", tmp_path / "x.scp", status=1) == []
         assert f"{tmp_path}/x.yaml: expected frames that the model hears (" in caplog.text
 
+    @pytest.mark.parametrize("hearing", ["speech"], indirect=True)
     def test_a_missing_encoder_is_told_once(
         self,
         punctuate: Callable[..., list[dict[str, object]]],
@@ -453,8 +454,6 @@ class TestPunctuate:
         data: Path,
         caplog: pytest.LogCaptureFixture,
     ) -> None:
-        if not (model / "speech").exists():
-            pytest.skip("needs none")
         values = json.loads((model / "config.json").read_text())
         values["speech"]["name"] = "no/such/encoder"
         (model / "config.json").write_text(json.dumps(values))

@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from serving import running_server
 from speech import DIM, KINDS, WHISPER_POSITIONS, make_hf, noise, write_preprocessor, write_speech_encoder
 from tiny import write_encoder
 from transformers import AutoFeatureExtractor, AutoModel
@@ -27,6 +28,7 @@ from kaldi_punct.models.objective import parameter_groups
 from kaldi_punct.models.speech import SpeechFrames, make_source
 from kaldi_punct.models.speech_encoders import cut_pieces, describe
 from kaldi_punct.punctuator import Punctuator
+from kaldi_punct.serve.client import Client
 from kaldi_punct.types import Audio, Word
 from kaldi_punct.windows import build_track, cut_example
 
@@ -517,6 +519,22 @@ def test_what_is_missing_is_legal(lexical: Path, encoders: dict[str, Path], kind
     partly = punctuator([*words, Word("late", 400.0, 0.2), Word("none")], audio=sound)
     assert partly.used_audio
     assert len(partly.words) == 5
+
+
+@pytest.mark.parametrize("kind", ["wav2vec2", "wav2vec"])
+def test_a_service_hears_as_the_model_does(lexical: Path, encoders: dict[str, Path], kind: str) -> None:
+    made = checkpoint.create(options(lexical, encoders[kind]))
+    made.name = "speech"
+    punctuator = Punctuator(made)
+    words = [Word("so", 0.1, 0.2), Word("what", 0.5, 0.3)]
+    samples = np.round(noise(1.0, 8000).samples * 32768).astype(np.int16)
+    offline = punctuator(words, audio=Audio(samples.astype(np.float32) / 32768, 8000))
+    with running_server({"speech": punctuator}) as address, Client(address) as client:
+        online = client.punctuate(words, audio=samples, sample_rate_hz=8000)
+    assert online.used_audio
+    assert [w.mark_prob for w in online.words] == pytest.approx([w.mark_prob for w in offline.words], abs=1e-4)
+    deaf = punctuator(words)
+    assert [w.mark_prob for w in deaf.words] != pytest.approx([w.mark_prob for w in offline.words], abs=1e-4)
 
 
 def test_kaldis_frames_are_a_source_too() -> None:

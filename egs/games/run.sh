@@ -3,6 +3,10 @@
 #
 # e.g.: ./run.sh --corpus /data/games --stage 0
 #
+# Rows that hear through our wav2vec (conf/wav2vec_*.yaml) need exp/wav2vec_small/best of `kaldi-punct pretrain`. Its frames
+# are computed once, not for each of them:
+#   for d in data/ref/a data/ref/b data/ref/dev; do kaldi-punct feats --speech exp/wav2vec_small/best $d $d; done
+#
 # Results: docs/results.md.
 
 # Begin configuration section.

@@ -19,6 +19,7 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -41,6 +42,7 @@ PIECE_S = 30.0  # Whisper's; what others were trained on is rarely longer
 CONTEXT_SHARE = 6  # this part of a piece, on either side, is context alone where there is more sound
 _WHISPER_HOP_SAMPLES = 160
 _HASHED_BYTES = 1 << 22
+_BLOCK_SAMPLES = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,8 +182,8 @@ class _FromSamples:
         # Over the whole recording: a piece of silence is not to be blown up to speech.
         if not self._normalise:
             return samples
-        mean, variance = samples.mean(dtype=np.float64), samples.var(dtype=np.float64)
-        normalised: Samples = ((samples - mean) / np.sqrt(variance + 1e-7)).astype(np.float32)
+        mean, deviation = _moments(samples)
+        normalised: Samples = (samples - np.float32(mean)) * np.float32(1.0 / deviation)
         return normalised
 
     def extract(self, piece: Samples) -> NDArray[np.float32]:
@@ -223,6 +225,14 @@ class _OwnWav2vec:
     def extract(self, piece: Samples) -> NDArray[np.float32]:
         frames: NDArray[np.float32] = self.model.extract(torch.as_tensor(piece).to(self._device)).cpu().numpy()
         return frames
+
+
+def _moments(samples: Samples) -> tuple[float, float]:
+    """Mean and deviation, as the extractors of ``transformers`` take them; hours of sound a block at a time."""
+    n, blocks = len(samples), [samples[i : i + _BLOCK_SAMPLES] for i in range(0, len(samples), _BLOCK_SAMPLES)]
+    mean = sum(float(b.sum(dtype=np.float64)) for b in blocks) / n
+    variance = sum(float(np.square(b - mean, dtype=np.float64).sum()) for b in blocks) / n
+    return mean, math.sqrt(variance + 1e-7)
 
 
 def _states(model: Any, inputs: torch.Tensor, layer: int) -> NDArray[np.float32]:

@@ -26,9 +26,11 @@ from kaldi_punct.audio import read_audio
 from kaldi_punct.kaldi.data_dir import DataDir
 from kaldi_punct.kaldi.streams import open_rxfilename
 from kaldi_punct.labels import DEFAULT_LABELS, LabelledWord, split
+from kaldi_punct.precomputed import FrameTable
 from kaldi_punct.projection import project
 from kaldi_punct.scoring import Score, score_marks
 from kaldi_punct.types import Audio, Word
+from kaldi_punct.windows import Sound
 
 
 def main() -> None:
@@ -69,11 +71,17 @@ def label_slots(model: str, data_dir: Path, *, silence: bool = False, shift_s: f
     """What a model answers in each recording, beside what is true."""
     punctuator = kaldi_punct.load(model)
     data = DataDir(data_dir)
+    # Frames that kaldi-punct feats computed before; silence has others.
+    table = None if punctuator.frame_kind is None or silence else FrameTable.find(data_dir, punctuator.frame_kind)
     ends = {k: [int(v) for v in text.split(" ")] for k, text in read_table(data_dir / "file_ends").items()}
     out = []
     for utterance in data:
         words = [shift(w, shift_s) for w in utterance.words]
-        audio = read_sound(data.wav_scp[utterance.utt_id], silence) if punctuator.info.hears else None
+        audio: Audio | Sound | None = None
+        if punctuator.frame_kind is not None:
+            wav = data.wav_scp[utterance.utt_id]
+            frames = None if table is None else table.frames(utterance.utt_id, wav)
+            audio = read_sound(wav, silence) if frames is None else Sound(frames, punctuator.frame_kind.frame_shift_s)
         answer = punctuator(words, audio=audio)
         reference = split(data.text_punct[utterance.utt_id])
         marks, end_slots = place_reference(reference, ends[utterance.utt_id], [w.word for w in words])
