@@ -6,6 +6,7 @@ import logging
 import math
 from collections.abc import Sequence
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -16,6 +17,7 @@ from tiny import write_data_dir, write_encoder
 from kaldi_punct.augmentation import FOLDER, NbestReader, nbest_reader
 from kaldi_punct.batch import IGNORE, Example, collate
 from kaldi_punct.config import Config, DataConfig, TrainConfig
+from kaldi_punct.corpora import count_training_words, fit_normaliser
 from kaldi_punct.dataset import LabelledConversation, count_words, mixed_lexicon, read_conversations
 from kaldi_punct.epochs import EpochExamples
 from kaldi_punct.errors import ConfigError
@@ -214,6 +216,22 @@ def test_words_of_hypotheses_are_counted_but_make_no_lexicon(data: Path) -> None
     out = read(data, nbest=2)
     assert len(out) == 4
     assert mixed_lexicon(out, min_count=2) == {}
+
+
+def test_a_vocabulary_of_whole_words_has_those_of_hypotheses(data: Path) -> None:
+    assert count_training_words([data], Config.load(None, ["train.nbest=4"]))["seat"] == 1
+    assert count_training_words([data], Config.load(None, []))["seat"] == 0
+
+
+def test_sound_has_its_part_in_the_normaliser_once(data: Path) -> None:
+    def hear(conversation: Conversation) -> Sound:
+        # Of the two, "u1" has more hypotheses that share its sound.
+        value, n = (1.0, 300) if conversation.rec_id == "u1" else (4.0, 600)
+        return Sound(np.full((n, 80), value, np.float32), 0.01)
+
+    model = SimpleNamespace(acoustic=SimpleNamespace(mean=torch.zeros(80), std=torch.ones(80)))
+    fit_normaliser(model, read(data, hear, nbest=3))  # type: ignore[arg-type]
+    assert model.acoustic.mean[0] == pytest.approx(3.0)
 
 
 def epoch(conversations: list[LabelledConversation], number: int, n: int, repeats: int = 1) -> EpochExamples:
