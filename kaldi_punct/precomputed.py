@@ -69,13 +69,22 @@ class FrameTable:
 
     @classmethod
     def find(cls, data_dir: Path, kind: FrameKind) -> FrameTable | None:
-        """The table of a data directory; None if it has none of the type.
+        """The table of a data directory that holds such frames; None if it has none of the type.
 
         Raises:
-            FormatError: as ``read``.
+            FormatError: as ``read``; of several tables that do not fit, the first is told.
         """
-        path = data_dir / f"{table_name(kind)}.scp"
-        return cls.read(path, kind) if path.is_file() else None
+        wrong: FormatError | None = None
+        for path in sorted(data_dir.glob(f"{table_name(kind)}*.scp")):  # a suffix tells those of several encoders apart
+            try:
+                _check_kind(path, kind)
+            except FormatError as e:
+                wrong = wrong or e
+            else:
+                return cls.read(path, kind)
+        if wrong is not None:
+            raise wrong
+        return None
 
     def frames(self, rec_id: str, wav: str | None = None) -> Floats | None:
         """The frames of a recording, (T, F); None if the table lacks it.

@@ -115,6 +115,22 @@ def test_compressed_frames(data: Path, tmp_path: Path) -> None:
     assert same({k: table.frames(k) for k in whole}, small)
 
 
+def test_several_encoders_of_one_directory(data: Path, encoder: Path, tmp_path: Path) -> None:
+    other = write_speech_encoder("wavlm", tmp_path / "other")
+    for path, layer, suffix in ((other, "-1", "_other"), (encoder, "-1", "_a"), (encoder, "1", "_b")):
+        argv = ["feats", "--speech", str(path), "--layer", layer, "--suffix", suffix, str(data), str(data)]
+        assert main(argv) == 0
+    for path, layer, suffix in ((other, -1, "_other"), (encoder, -1, "_a"), (encoder, 1, "_b")):
+        table = FrameTable.find(data, SpeechFrames.of(str(path), layer).kind)
+        assert table is not None
+        assert table.path == f"{data}/feats_speech{suffix}.scp"
+    with pytest.raises(
+        FormatError, match=rf"^{data}/feats_speech_a\.yaml: expected frames .*\(layer 0\), got .*\(layer -1"
+    ):
+        FrameTable.find(data, SpeechFrames.of(str(encoder), 0).kind)
+    assert FrameTable.find(data, KaldiFrames("pitch", 8000).kind) is None
+
+
 def test_a_constant_matrix_is_compressed_too() -> None:
     from kaldi_punct.kaldi.vectors import read_float_matrix
 
@@ -186,6 +202,10 @@ def test_stereo_in_an_archive(data: Path, tmp_path: Path, caplog: pytest.LogCapt
             NO_ENCODER,
         ),
         (
+            ["--type", "pitch", "--device", "cuda:99"],
+            f"--device: expected one of {torch.cuda.device_count()} CUDA devices, got 'cuda:99'; use cpu",
+        ),
+        (
             ["--type", "pitch", "--sample-rate", "11025"],
             "sample_rate_hz: expected at least 4000 and a multiple of 100, got 11025; resample to 8000 or 16000 first",
         ),
@@ -208,6 +228,8 @@ def test_inputs_and_outputs_that_are_none(data: Path, tmp_path: Path, caplog: py
     ):
         assert main(["feats", "--type", "pitch", str(source), str(tmp_path)]) == 1
         assert message in caplog.messages
+    assert main(["feats", "--type", "pitch", "--suffix", "_a", str(data), "ark:-"]) == 1
+    assert "--suffix: expected a directory as <out> with it, got a wspecifier; leave it out" in caplog.messages
     assert main(["feats", "--type", "pitch", "--compress", str(data), "ark,t:-"]) == 1
     assert "--compress: expected a binary archive, got ark,t; leave one of them out" in caplog.messages
 

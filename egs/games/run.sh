@@ -6,6 +6,7 @@
 # Rows that hear through our wav2vec (conf/wav2vec_*.yaml) need exp/wav2vec_small/best of `kaldi-punct pretrain`. Its frames
 # are computed once, not for each of them:
 #   for d in data/ref/a data/ref/b data/ref/dev; do kaldi-punct feats --speech exp/wav2vec_small/best $d $d; done
+# Of an encoder for each fold, feats takes --suffix _a and _b, train --set model.speech=exp/wav2vec_small_a/best.
 #
 # Results: docs/results.md.
 

@@ -85,15 +85,22 @@ def load_punctuator(name: str, device: str) -> Punctuator:
         CheckpointError: no such model.
         ConfigError: no such device.
     """
-    import torch
-
+    check_device(device)
     from kaldi_punct.punctuator import load
+
+    return load(name, device)
+
+
+def check_device(device: str) -> None:
+    """Raises ConfigError for a device that is not there."""
+    if device == "cpu":
+        return
+    import torch
 
     if device.startswith("cuda") and (int(device[5:] or 0) >= torch.cuda.device_count()):
         raise ConfigError(
             f"--device: expected one of {torch.cuda.device_count()} CUDA devices, got '{device}'; use cpu"
         )
-    return load(name, device)
 
 
 def with_progress(items: Iterable[T], unit: str) -> Iterator[T]:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kaldi_punct.commands.common import Tally, good, with_progress
+from kaldi_punct.commands.common import Tally, check_device, good, with_progress
 from kaldi_punct.commands.options import add_device, add_out, add_threads, add_verb, count
 from kaldi_punct.commands.threads import map_entries
 from kaldi_punct.errors import ConfigError, FormatError, KaldiPunctError, UtteranceError
@@ -49,6 +49,12 @@ def add_verbs(verbs: Verbs) -> None:
     parser.add_argument(
         "--compress", action="store_true", help="two bytes a number, not four; such matrices are read as a whole"
     )
+    parser.add_argument(
+        "--suffix",
+        default="",
+        metavar="S",
+        help="of the tables' names in a directory that holds those of several encoders",
+    )
     add_device(parser)
     add_threads(parser)
     parser.add_argument(
@@ -64,11 +70,12 @@ def run_feats(args: argparse.Namespace, tally: Tally) -> None:
     from kaldi_punct.kaldi.vectors import float_matrix_value
     from kaldi_punct.precomputed import write_kind
 
+    check_device(args.device)
     sounds = open_sounds(args.source)
     source = make_source(args)
     source.use(args.device)
     source.load()
-    out = _wspecifier(args.out, source.kind.type)
+    out = _wspecifier(args.out, source.kind.type, args.suffix)
     script = parse_wspecifier(out).script
     if args.compress and not parse_wspecifier(out).binary:
         raise ConfigError("--compress: expected a binary archive, got ark,t; leave one of them out")
@@ -175,10 +182,12 @@ def _by_archive(rspecifier: str) -> Sounds:
         yield rec_id, lambda audio=audio: audio  # type: ignore[misc]
 
 
-def _wspecifier(out: str, kind: str) -> str:
+def _wspecifier(out: str, kind: str, suffix: str) -> str:
     """The tables of a directory, which is made; a wspecifier stays as it is."""
     if ":" in out and out.partition(":")[0].split(",")[0] in ("ark", "scp"):
+        if suffix:
+            raise ConfigError("--suffix: expected a directory as <out> with it, got a wspecifier; leave it out")
         return out
     Path(out).mkdir(parents=True, exist_ok=True)
-    stem = os.path.join(out, f"feats_{kind}")
+    stem = os.path.join(out, f"feats_{kind}{suffix}")
     return f"ark,scp:{stem}.ark,{stem}.scp"
