@@ -30,6 +30,9 @@ class Contrastive:
         FormatError, ConfigError: as of ``waves.read_waves``.
     """
 
+    CACHE = "sound"  # its folder in the directory of a run
+    PEAK_LR = 0.005  # as the released recipe has it
+
     def __init__(
         self,
         config: PretrainingConfig,

