@@ -14,7 +14,7 @@ import logging
 import math
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -40,25 +40,26 @@ _MEMORY_TEXTS = ("out of memory", "can't allocate memory", "not enough memory", 
 class Clock:
     """Where the time goes: seconds by name."""
 
-    def __init__(self, device: torch.device | None = None) -> None:
+    def __init__(self, device: torch.device | None = None, now: Callable[[], float] = time.perf_counter) -> None:
         """A clock at zero.
 
         Args:
             device: waits for its work at the end of each stretch; None where a rough share will do.
+            now: seconds.
         """
         self.seconds: Counter[str] = Counter()
-        self._device = device
+        self._device, self._now = device, now
 
     @contextmanager
     def measure(self, name: str) -> Iterator[None]:
         """Adds the time inside to ``name``."""
-        began_s = time.perf_counter()
+        began_s = self._now()
         try:
             yield
         finally:
             if self._device is not None and self._device.type == "cuda":
                 torch.cuda.synchronize(self._device)
-            self.seconds[name] += time.perf_counter() - began_s  # type: ignore[assignment]
+            self.seconds[name] += self._now() - began_s  # type: ignore[assignment]
 
 
 @dataclass(frozen=True, slots=True)
