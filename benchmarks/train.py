@@ -26,10 +26,11 @@ from accelerate import Accelerator
 from kaldi_punct import checkpoint as checkpoints
 from kaldi_punct.config import Config
 from kaldi_punct.corpora import Corpora, count_training_words, fit_normaliser
-from kaldi_punct.dataset import SoundReader, read_conversations, sound_reader
+from kaldi_punct.dataset import read_conversations
+from kaldi_punct.hearing import SoundReader, sound_reader
 from kaldi_punct.kaldi.data_dir import Conversation, DataDir
 from kaldi_punct.labels import LabelSet
-from kaldi_punct.models.objective import parameter_groups
+from kaldi_punct.models.objective import make_optimizer
 from kaldi_punct.updates import Clock, Updater
 from kaldi_punct.windows import Sound
 
@@ -68,8 +69,8 @@ def main() -> int:
     fit_normaliser(checkpoint.model, corpora.train)
     accelerator = Accelerator(mixed_precision="bf16" if config.train.precision == "bf16" else "no")
     model = accelerator.prepare_model(checkpoint.model, evaluation_mode=True)
-    optimizer = accelerator.prepare(torch.optim.AdamW(parameter_groups(checkpoint.model, config)))
-    updater = Updater(model, optimizer, accelerator, config.train)
+    optimizer = make_optimizer(checkpoint.model, config, accelerator.device)
+    updater = Updater(model, accelerator.prepare(optimizer), accelerator, config.train)
     speed = learn(corpora, updater, args.seconds)
     report(corpora, updater, features.seconds["features"], speed)
     return 0
@@ -90,7 +91,8 @@ def read(
     labels = LabelSet(tuple(config.model.marks), config.model.mark_map)
     data_dir = DataDir(directory)
     table = checkpoint.piece_table()
-    reader = timed(sound_reader(data_dir, config.model), features)
+    by_times = config.model.hears_by_times
+    reader = timed(sound_reader(data_dir, checkpoint.source, by_times=by_times), features)
     conversations, tally = read_conversations(data_dir, table, labels, max_words=max_words, read_sound=reader)
     print(f"{directory}: {tally}")
     return Corpora(conversations, [repeat] * len(conversations), {}, table, labels, config), checkpoint

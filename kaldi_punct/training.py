@@ -3,8 +3,8 @@
 ``exp_dir`` holds ``last/`` (a model directory and ``state.pt``), ``best/`` (the model directory of the best dev epoch),
 ``config.yaml``, ``results.jsonl`` (a line an epoch) and TensorBoard scalars under ``tensorboard/``.
 
-Several processes (``torchrun``, ``accelerate launch``) train one model: each takes every n-th batch of a step
-(``updates``) and every n-th dev conversation; the first alone writes and logs.
+Several processes (``torchrun``) train one model: each takes every n-th batch of a step (``updates``) and every n-th
+dev conversation; the first alone writes and logs.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from kaldi_punct.dev_scoring import score_conversations
 from kaldi_punct.epochs import EpochExamples
 from kaldi_punct.errors import ConfigError
 from kaldi_punct.models.muse import freeze_all_but_hearing
-from kaldi_punct.models.objective import parameter_groups, set_learning_rate
+from kaldi_punct.models.objective import make_optimizer, set_learning_rate
 from kaldi_punct.punctuator import Punctuator
 from kaldi_punct.run_state import STATE, State, keep_config, restore_state, save_state, write_results
 from kaldi_punct.updates import Updater
@@ -127,7 +127,7 @@ class _Run:
                 fit_normaliser(self.checkpoint.model, self.corpora.train)
         if options.learn == "sound":
             freeze_all_but_hearing(self.checkpoint.model)
-        optimizer: Any = torch.optim.AdamW(parameter_groups(self.checkpoint.model, config), betas=(0.9, 0.98))
+        optimizer: Any = make_optimizer(self.checkpoint.model, config, self.accelerator.device)
         self.peak_lrs = [float(g["lr"]) for g in optimizer.param_groups]
         self.state = State(batches_a_step=options.accumulate * self.accelerator.num_processes)
         if resumed:

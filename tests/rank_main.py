@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
+from kaldi_punct import cli
 from kaldi_punct.config import Config
 from kaldi_punct.training import train
 from kaldi_punct.updates import Updater
@@ -16,7 +17,7 @@ class BrokenOffError(Exception):
 
 def main() -> None:
     data, config, whole, cut = sys.argv[1:]
-    train(data, data, whole, Config.load(config))
+    assert cli.main(["train", "--config", config, data, data, whole]) == 0
     update = Updater.update
 
     def break_off(self: Updater, batches: object, step: int) -> float:

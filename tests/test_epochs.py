@@ -13,10 +13,12 @@ from tokenizers import Tokenizer, models, pre_tokenizers
 
 from kaldi_punct.batch import PieceTable, collate
 from kaldi_punct.config import DataConfig, ModelConfig
-from kaldi_punct.dataset import read_conversations, sound_reader
+from kaldi_punct.dataset import read_conversations
 from kaldi_punct.epochs import MAX_PADDING, EpochExamples, bucket
+from kaldi_punct.hearing import sound_reader
 from kaldi_punct.kaldi.data_dir import DataDir
 from kaldi_punct.labels import LabelSet
+from kaldi_punct.models.speech import make_source
 
 LENGTHS = st.lists(st.tuples(st.integers(3, 192), st.integers(0, 5000)), min_size=1, max_size=80)
 
@@ -85,7 +87,7 @@ def table() -> PieceTable:
 
 def test_padding_is_told_as_it_is_and_sources_are_named(table: PieceTable, tmp_path: Path) -> None:
     data = DataDir(write_data_dir(tmp_path / "d", n_utts=6, with_sound=True))
-    reader = sound_reader(data, ModelConfig(acoustic="melspec"))
+    reader = sound_reader(data, make_source(ModelConfig(acoustic="melspec")), by_times=True)
     conversations, _ = read_conversations(data, table, LabelSet(), read_sound=reader)
     nothing = {f"hide_{name}_prob": 0.0 for name in ("times", "confidence", "speakers", "audio")}
     config = DataConfig(max_pieces=16, mask_words=1, **nothing)

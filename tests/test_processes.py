@@ -58,6 +58,7 @@ def test_two_processes_equal_one_with_twice_the_accumulation(tmp_path: Path) -> 
     )
     assert done.returncode == 0, done.stderr
     assert done.stdout.count("broken off") == 2
+    assert done.stderr.count("Done ") == 1  # the first process alone tells how it goes
 
     config.train.accumulate = 2
     train(data, data, tmp_path / "one", config)

@@ -24,7 +24,7 @@ def add_verbs(verbs: Verbs) -> None:
         "Trains a model",
         "kaldi-punct train --set train.init=en --set train.max_steps=2 egs/mini egs/mini exp/punct",
         "A run that was stopped goes on from its last checkpoint. The best model is <exp-dir>/best. Several processes "
-        "train one model under torchrun or accelerate launch. The last line counts optimizer steps.",
+        "train one model under torchrun. The last line counts optimizer steps.",
     )
     parser.add_argument(
         "--config", metavar="F.yaml", help="sections model, data and train; defaults where it says nothing"
