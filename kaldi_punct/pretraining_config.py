@@ -39,7 +39,7 @@ class Wav2vecConfig:
     skip_connections: bool = True  # around the context's layers
     residual_scale: float = 0.5  # each sum of a skip connection is multiplied by the root of this
     log_compression: bool = True  # log(1 + |x|) of what the encoder gives
-    norm: str = "utterance"  # over channels and all time (as released; hears ahead), or "frame": over channels alone
+    norm: str = "utterance"  # over channels and all time (as released; hears ahead), or "frame": channels alone
     pad: str = "replicate"  # what stands before the first frame: the frame itself (as released), or "zero"
     prediction_steps: int = 12  # frames ahead that are predicted
 
@@ -55,9 +55,8 @@ class Wav2vecConfig:
 
     @classmethod
     def small(cls) -> Wav2vecConfig:
-        """One that a processor core trains on hours of sound, and that can hear live (``norm: frame``)."""
-        return cls(dim=80, kernels=[10, 8, 4, 4, 4], strides=[5, 4, 2, 2, 2], context_kernels=[2, 3, 4, 5, 6, 7],
-                   norm="frame")  # fmt: skip
+        """One that a processor core trains on hours of sound."""
+        return cls(dim=80, kernels=[10, 8, 4, 4, 4], strides=[5, 4, 2, 2, 2], context_kernels=[2, 3, 4, 5, 6, 7])
 
     @property
     def receptive_field_samples(self) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -78,6 +79,7 @@ def same(a: dict[str, torch.Tensor], b: dict[str, torch.Tensor]) -> bool:
     return a.keys() == b.keys() and all(torch.equal(a[k], b[k]) for k in a)
 
 
+@pytest.mark.slow
 def test_it_learns_tones_and_leaves_everything_behind(data: Path, tmp_path: Path) -> None:
     exp, n_epochs = tmp_path / "exp", 20
     assert run(data, exp, *TONES, f"pretrain.n_epochs={n_epochs}", dev=data) == []
@@ -103,6 +105,7 @@ def epoch_of(data: Path, exp: Path) -> CropBatches:
     return OBJECTIVES["contrastive"](options(*TONES), [data], [data], exp / "sound", lambda e, key: None).dev(0)
 
 
+@pytest.mark.slow
 def test_a_killed_run_goes_on_to_the_same_weights(data: Path, tmp_path: Path) -> None:
     more = ("pretrain.n_epochs=15", "pretrain.save_every_steps=2")
     config = tmp_path / "c.yaml"
@@ -153,6 +156,40 @@ def test_a_run_goes_on_in_the_middle_of_an_epoch(data: Path, tmp_path: Path, mon
     assert torch.load(tmp_path / "cut" / "last" / "state.pt", weights_only=True)["state"]["batch"] > 0
     run(data, tmp_path / "cut", *more)
     assert same(weights(tmp_path / "whole"), weights(tmp_path / "cut"))
+
+
+@pytest.mark.slow
+def test_two_processes_take_a_batch_each_and_share_gradients(data: Path, tmp_path: Path) -> None:
+    more = ("contrastive.batch_samples=16000", "pretrain.max_steps=2", "pretrain.log_every_steps=1")
+    (tmp_path / "c.yaml").write_text(options(*more).dump())
+    launch = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"]
+    verb = ["-m", "kaldi_punct.cli", "pretrain", "--objective", "contrastive", "--config", str(tmp_path / "c.yaml")]
+    done = subprocess.run(
+        [*launch, *verb, str(data), str(data), str(tmp_path / "two")],
+        capture_output=True,
+        text=True,
+        timeout=900,  # seconds; of a machine with nothing else to do it takes ten
+        env={**os.environ, "PYTHONPATH": os.getcwd(), "OMP_NUM_THREADS": "1"},
+    )
+    assert done.returncode == 0, done.stderr
+    losses = [float(x) for x in re.findall(r"step \d of 2: loss ([0-9.]+)", done.stderr)]
+
+    # What one process would do with both batches of each step.
+    config = options(*more)
+    torch.manual_seed(config.pretrain.seed)
+    objective = OBJECTIVES["contrastive"](config, [data], [], tmp_path / "sound", lambda e, key: None)
+    optimizer = torch.optim.AdamW(parameter_groups(objective.model, config.pretrain), betas=(0.9, 0.999))
+    for step, loss in enumerate(losses):
+        set_cosine_rate(optimizer, config.pretrain, step, 2)
+        batches = [objective.epoch(0).batch(2 * step + i) for i in range(2)]
+        mean = torch.stack([objective.outcome(b, torch.device("cpu")).loss for b in batches]).mean()
+        assert float(mean.detach()) == pytest.approx(loss, abs=2e-4)
+        mean.backward()
+        optimizer.step()
+        optimizer.zero_grad()
+    assert len(losses) == 2
+    expected, found = objective.model.state_dict(), weights(tmp_path / "two")
+    assert all(torch.allclose(found[k], expected[k], rtol=1e-3, atol=1e-4) for k in expected)
 
 
 @pytest.mark.parametrize(
@@ -314,6 +351,7 @@ def test_a_crop_too_short_for_the_farthest_steps() -> None:
     assert torch.isfinite(outcome.loss)
 
 
+@pytest.mark.slow
 def test_one_step_of_the_large_model() -> None:
     import numpy as np
 

@@ -9,7 +9,7 @@ What hears what. Frame t of the encoder looks at samples ``[160 t, 160 t + 465)`
 released model normalises each layer's output over all channels *and all time* (group norm with one group), so there
 every frame depends on the whole sound, the future's loudness included: it is not a streaming model. With
 ``norm: frame`` the same network normalises over the channels of each frame alone, and a frame then depends on nothing
-that is after its own samples: what a stream computes piece by piece equals what the whole gives.
+that is after its own samples: what a stream computes piece by piece equals what the whole gives. But loudness is lost.
 """
 
 from __future__ import annotations
