@@ -178,9 +178,9 @@ def test_two_processes_take_a_batch_each_and_share_gradients(data: Path, tmp_pat
     config = options(*more)
     torch.manual_seed(config.pretrain.seed)
     objective = OBJECTIVES["contrastive"](config, [data], [], tmp_path / "sound", lambda e, key: None)
-    optimizer = torch.optim.AdamW(parameter_groups(objective.model, config.pretrain), betas=(0.9, 0.999))
+    optimizer = torch.optim.AdamW(parameter_groups(objective.model, config.pretrain, 0.01), betas=(0.9, 0.999))
     for step, loss in enumerate(losses):
-        set_cosine_rate(optimizer, config.pretrain, step, 2)
+        set_cosine_rate(optimizer, config.pretrain, 0.01, step, 2)
         batches = [objective.epoch(0).batch(2 * step + i) for i in range(2)]
         mean = torch.stack([objective.outcome(b, torch.device("cpu")).loss for b in batches]).mean()
         assert float(mean.detach()) == pytest.approx(loss, abs=2e-4)
