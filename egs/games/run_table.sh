@@ -71,6 +71,9 @@ for kind in $kinds; do
           if [ -s "$results/$run.$other.jsonl.gz" ] && [ -s "$results/$run.dev.jsonl.gz" ]; then
             continue
           fi
+          if [ "$h" != all ] && [ ! -d "$data/${train_kind:-$kind}/$fold$suffix" ]; then
+            kaldi-punct prepare --hours "$h" "$data/${train_kind:-$kind}/$fold" "$data/${train_kind:-$kind}/$fold$suffix"
+          fi
           kaldi-punct train --config "conf/$model.yaml" --set "train.seed=$seed" \
             "$data/${train_kind:-$kind}/$fold$suffix" "$data/$kind/dev" "$exp/$run"
           mkdir -p "$results"

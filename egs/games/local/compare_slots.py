@@ -3,14 +3,16 @@
 
 e.g.: local/compare_slots.py exp/ref_a_text/b.jsonl exp/ref_a_timing/b.jsonl
 
-Each file is what `local/score_slots.py --counts` wrote. Files that a comma joins are taken together, so that both
-directions of the folds make one test: `a_text.jsonl,b_text.jsonl a_timing.jsonl,b_timing.jsonl`. Paired bootstrap over
-recordings, two-sided (`kaldi_punct.significance`). A recording that only one side has is counted and left out.
+Each file is what `local/score_slots.py --counts` wrote, compressed if its name ends in .gz. Files that a comma joins are
+taken together, so that both directions of the folds make one test: `a_text.jsonl,b_text.jsonl a_all.jsonl,b_all.jsonl`.
+Paired bootstrap over recordings, two-sided (`kaldi_punct.significance`). A recording that only one side has is counted
+and left out.
 """
 
 from __future__ import annotations
 
 import argparse
+import gzip
 import json
 from pathlib import Path
 
@@ -56,7 +58,9 @@ def read_counts(names: list[str]) -> dict[str, dict[str, Counts]]:
     """Counts by kind of slot and recording."""
     out: dict[str, dict[str, Counts]] = {kind: {} for kind in KINDS}
     for name in names:
-        for number, line in enumerate(Path(name).read_text(encoding="utf-8").splitlines(), 1):
+        data = Path(name).read_bytes()
+        text = (gzip.decompress(data) if name.endswith(".gz") else data).decode()
+        for number, line in enumerate(text.splitlines(), 1):
             told = json.loads(line)
             units = out[told["kind"]]
             if told["rec_id"] in units:

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
+import gzip
 import json
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -39,12 +40,13 @@ def main() -> None:
     parser.add_argument("data_dir", type=Path)
     parser.add_argument("--silence", action="store_true", help="zeros in place of the sound")
     parser.add_argument("--shift-s", type=float, default=0.0, help="added to every word time")
-    parser.add_argument("--counts", type=Path, help="JSON lines: counts of each recording and kind of slot")
+    parser.add_argument("--counts", type=Path, help="JSON lines (.gz): counts of each recording and kind of slot")
     parser.add_argument("--json", action="store_true")
     args = parser.parse_args()
     slots = label_slots(args.model, args.data_dir, silence=args.silence, shift_s=args.shift_s)
     if args.counts is not None:
-        args.counts.write_text("".join(f"{line}\n" for line in count_lines(slots)), encoding="utf-8")
+        with gzip.open(args.counts, "wt") if args.counts.suffix == ".gz" else open(args.counts, "w") as f:
+            f.writelines(f"{line}\n" for line in count_lines(slots))
     scores = score_all(slots)
     if args.json:
         print(json.dumps({kind: score.as_dict() for kind, score in scores.items()}))
