@@ -3,7 +3,7 @@
 
 e.g.: local/compare_slots.py exp/ref_a_text/b.jsonl exp/ref_a_timing/b.jsonl
 
-Each file is what `local/score_slots.py --counts` wrote, compressed if its name ends in .gz. Files that a comma joins are
+Each file is what `local/score_slots.py --counts` wrote, compressed if its name ends in .gz. Files that commas join are
 taken together, so that both directions of the folds make one test: `a_text.jsonl,b_text.jsonl a_all.jsonl,b_all.jsonl`.
 Paired bootstrap over recordings, two-sided (`kaldi_punct.significance`). A recording that only one side has is counted
 and left out.
