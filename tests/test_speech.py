@@ -198,7 +198,8 @@ def test_pieces_cover_every_frame_once_with_context() -> None:
 
 
 # Layer 0 of an encoder of transformers, and our wav2vec with norm "frame", look only as far as their convolutions.
-# Measured: the largest difference between pieces and whole is 5e-7 for wav2vec and 2e-6 for HuBERT.
+# Measured: the largest difference between pieces and whole is 1.4e-5 for wav2vec (its norm over few channels makes
+# rounding larger; it depends on how many threads convolve) and 2e-6 for HuBERT.
 @pytest.mark.parametrize(("kind", "layer"), [("wav2vec", -1), ("hubert", 0)])
 def test_pieces_equal_the_whole_where_frames_hear_no_further(encoders: dict[str, Path], kind: str, layer: int) -> None:
     source = SpeechFrames.of(str(encoders[kind]), layer)
@@ -208,7 +209,7 @@ def test_pieces_equal_the_whole_where_frames_hear_no_further(encoders: dict[str,
     short = dataclasses.replace(source.described, piece_frames=100)
     assert len(list(cut_pieces(len(whole), 100))) > 3
     pieces = speech_encoders.extract(encoder, short, sound.samples)
-    np.testing.assert_allclose(pieces, whole, atol=1e-5)
+    np.testing.assert_allclose(pieces, whole, atol=1e-4)
 
 
 @pytest.mark.parametrize("kind", ["wav2vec2", "whisper"])
@@ -219,10 +220,10 @@ def test_long_sound_is_cut_where_frames_hear_all(sources: dict[str, SpeechFrames
     frames = speech_encoders.extract(encoder, described, sound.samples)
     assert len(frames) == source.kind.n_frames(64000)
     first = encoder.extract(encoder.prepare(sound.samples)[: 60 * 320 + 80])
-    np.testing.assert_allclose(frames[:50], first[:50], atol=1e-5)
+    np.testing.assert_allclose(frames[:50], first[:50], atol=1e-4)
     start = len(frames) - 60
     last = encoder.extract(encoder.prepare(sound.samples)[start * 320 :])
-    np.testing.assert_allclose(frames[-10:], last[60 - 10 : 60], atol=1e-5)
+    np.testing.assert_allclose(frames[-10:], last[60 - 10 : 60], atol=1e-4)
 
 
 def test_a_piece_is_30_s(sources: dict[str, SpeechFrames], tmp_path: Path) -> None:
@@ -273,7 +274,7 @@ def test_alone_equals_in_a_batch(lexical: Path, encoders: dict[str, Path], kind:
         together = model(to_inputs(collate(examples), torch.device("cpu")))
         for b, example in enumerate(examples):
             alone = model(to_inputs(collate([example]), torch.device("cpu")))
-            torch.testing.assert_close(together.marks[b, : example.n_words], alone.marks[0], atol=1e-5, rtol=1e-5)
+            torch.testing.assert_close(together.marks[b, : example.n_words], alone.marks[0], atol=1e-4, rtol=1e-4)
     assert not torch.allclose(together.marks[0, :3], together.marks[2, :3], atol=1e-4)
 
 
