@@ -211,7 +211,7 @@ def save(checkpoint: Checkpoint, model_dir: str | Path, *, quantise: bool = Fals
     save_file(quantise_state(state) if quantise else state, tmp, metadata={"format": FORMAT})
     tmp.chmod(0o644)  # safetensors makes files for their owner alone
     os.replace(tmp, directory / "model.safetensors")
-    _replace_text(directory / "tokenizer.json", checkpoint.tokenizer.to_str(pretty=True))
+    replace_text(directory / "tokenizer.json", checkpoint.tokenizer.to_str(pretty=True))
     speech = checkpoint.source if isinstance(checkpoint.source, SpeechFrames) else None
     if speech is not None:
         speech.save(directory, checkpoint.copy_speech)
@@ -370,10 +370,10 @@ def _read_lexicon(path: Path) -> dict[str, str]:
 
 
 def _write_json(path: Path, value: object) -> None:
-    _replace_text(path, json.dumps(value, ensure_ascii=False, indent=1) + "\n")
+    replace_text(path, json.dumps(value, ensure_ascii=False, indent=1) + "\n")
 
 
-def _replace_text(path: Path, text: str) -> None:
+def replace_text(path: Path, text: str) -> None:
     """Writes a file as a whole: a run that is killed meanwhile leaves the one before."""
     tmp = path.with_suffix(path.suffix + ".tmp")
     tmp.write_text(text, encoding="utf-8")

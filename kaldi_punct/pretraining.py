@@ -19,18 +19,17 @@ from pathlib import Path
 from typing import Any, Protocol
 
 import torch
-from accelerate import Accelerator
-from accelerate.state import AcceleratorState
 from torch import Tensor, nn
-from torch.utils.tensorboard import SummaryWriter
 from tqdm import tqdm
 
+from kaldi_punct.checkpoint import replace_text
 from kaldi_punct.contrastive import Contrastive
 from kaldi_punct.errors import CheckpointError, ConfigError, KaldiPunctError
+from kaldi_punct.loop import make_accelerator, make_bar, open_writer
 from kaldi_punct.masked_words import MaskedWords
 from kaldi_punct.models.contrastive import Outcome
 from kaldi_punct.pretraining_config import PretrainConfig, PretrainingConfig
-from kaldi_punct.run_state import RESULTS, STATE, keep_config, replace_text
+from kaldi_punct.run_state import RESULTS, STATE, keep_config
 from kaldi_punct.waves import Report
 
 log = logging.getLogger(__name__)
@@ -147,7 +146,7 @@ class _Run:
             torch.set_num_threads(self.options.n_threads)
         random.seed(self.options.seed)
         torch.manual_seed(self.options.seed)
-        self.accelerator = _make_accelerator(self.options.precision)
+        self.accelerator = make_accelerator(self.options.precision)
         self.is_first = self.accelerator.is_main_process
         if self.is_first:
             exp_dir.mkdir(parents=True, exist_ok=True)
@@ -166,13 +165,13 @@ class _Run:
         self.accelerator.prepare_model(self.model, evaluation_mode=True)
         self.optimizer = self.accelerator.prepare(self.optimizer)
         self.n_steps = self._count_steps()
-        self.writer = self._open_writer()
+        self.writer = open_writer(exp_dir, self.state.step, is_first=self.is_first)
 
     def run(self) -> Pretrained:
         """The loop."""
         state = self.state
         log.info("%d parameters, %d steps", sum(p.numel() for p in self.model.parameters()), self.n_steps)
-        with self._make_bar() as bar:
+        with make_bar("pretraining", self.n_steps, self.state.step, is_first=self.is_first) as bar:
             while state.epoch < self.options.n_epochs and state.step < self.n_steps:
                 self._train_epoch(bar)
                 state.epoch, state.batch = state.epoch + 1, 0
@@ -330,23 +329,6 @@ class _Run:
             raise ConfigError(f"expected at least {n} batches, one for each process, got fewer; take smaller ones")
         return min(total, self.options.max_steps) if self.options.max_steps else total
 
-    def _open_writer(self) -> SummaryWriter | None:
-        if not self.is_first:
-            return None
-        # Scalars that a killed run wrote after its last checkpoint come again.
-        return SummaryWriter(str(self.exp_dir / "tensorboard"), purge_step=self.state.step + 1)
-
-    def _make_bar(self) -> Any:
-        return tqdm(
-            total=self.n_steps,
-            initial=self.state.step,
-            unit="step",
-            mininterval=5.0,
-            desc="pretraining",
-            dynamic_ncols=True,
-            disable=None if self.is_first else True,  # None: where stderr is no terminal, the log tells it
-        )
-
 
 def parameter_groups(model: nn.Module, options: PretrainConfig, peak_lr: float) -> list[dict[str, Any]]:
     """AdamW groups: matrices with weight decay, biases and norms without."""
@@ -367,10 +349,3 @@ def set_cosine_rate(optimizer: Any, options: PretrainConfig, peak_lr: float, ste
         rate = options.min_lr + 0.5 * (peak_lr - options.min_lr) * (1 + math.cos(math.pi * share))
     for group in optimizer.param_groups:
         group["lr"] = rate
-
-
-def _make_accelerator(precision: str) -> Accelerator:
-    AcceleratorState._reset_state()  # a run before this one, in the same process, may have had another precision
-    several = int(os.environ.get("WORLD_SIZE", "1")) > 1
-    cpu = several and not torch.cuda.is_available()  # else each process would train by itself
-    return Accelerator(mixed_precision="bf16" if precision == "bf16" else "no", cpu=cpu)

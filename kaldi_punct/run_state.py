@@ -103,7 +103,7 @@ def restore_state(last_dir: Path, checkpoint: Checkpoint, optimizer: Any, batche
 
 def write_results(exp_dir: Path, state: State) -> None:
     """Writes the scores of all epochs: a line each, so that an epoch that is done again is not there twice."""
-    replace_text(exp_dir / RESULTS, "".join(json.dumps(line) + "\n" for line in state.history))
+    checkpoints.replace_text(exp_dir / RESULTS, "".join(json.dumps(line) + "\n" for line in state.history))
 
 
 class Options(Protocol):
@@ -132,11 +132,4 @@ def keep_config(path: Path, config: Options) -> None:
             f"{path}: expected the options that this run began with, got other ones ({'; '.join(changed)}); "
             "take another exp_dir, or remove this one to begin again"
         )
-    replace_text(path, text)
-
-
-def replace_text(path: Path, text: str) -> None:
-    """Writes a file as a whole: it is there under its name or it is as it was before."""
-    tmp = path.with_name(f"{path.name}.tmp")
-    tmp.write_text(text, encoding="utf-8")
-    os.replace(tmp, path)
+    checkpoints.replace_text(path, text)

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import copy
 import logging
-import os
 import random
 import time
 from collections.abc import Iterator, Sequence
@@ -20,9 +19,6 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from accelerate import Accelerator
-from accelerate.state import AcceleratorState
-from torch.utils.tensorboard import SummaryWriter
 from tqdm import tqdm
 
 from kaldi_punct import checkpoint as checkpoints
@@ -34,6 +30,7 @@ from kaldi_punct.dataset import mixed_lexicon
 from kaldi_punct.dev_scoring import score_conversations
 from kaldi_punct.epochs import EpochExamples
 from kaldi_punct.errors import ConfigError
+from kaldi_punct.loop import make_accelerator, make_bar, open_writer
 from kaldi_punct.models.muse import freeze_all_but_hearing
 from kaldi_punct.models.objective import make_optimizer, set_learning_rate
 from kaldi_punct.punctuator import Punctuator
@@ -105,7 +102,7 @@ class _Run:
         if options.n_threads:
             torch.set_num_threads(options.n_threads)
         _seed_all(options.seed)
-        self.accelerator = _make_accelerator(options.precision)
+        self.accelerator = make_accelerator(options.precision)
         self.is_first = self.accelerator.is_main_process
         if self.is_first:
             exp_dir.mkdir(parents=True, exist_ok=True)
@@ -143,14 +140,14 @@ class _Run:
                 f"train.n_epochs, train.repeats: expected something to learn from, got no batch in {options.n_epochs} "
                 f"epochs of {', '.join(map(str, train_dirs))}"
             )
-        self.writer = self._open_writer()
+        self.writer = open_writer(exp_dir, self.state.step, is_first=self.is_first)
         self._began = self.state.step, time.perf_counter()
 
     def run(self) -> Outcome:
         """The loop."""
         if self.is_first:
             write_results(self.exp_dir, self.state)
-        with self._make_bar() as bar:
+        with make_bar("training", self.n_steps, self.state.step, is_first=self.is_first) as bar:
             # Also after the last step, where a kill came between it and its epoch's score.
             while self.state.epoch < self.config.train.n_epochs and (
                 self.state.step < self.n_steps or self.state.batch > 0
@@ -270,30 +267,6 @@ class _Run:
             return checkpoint
         log.info("going on from %s: its architecture replaces section model", init)
         return checkpoint
-
-    def _open_writer(self) -> SummaryWriter | None:
-        if not self.is_first:
-            return None
-        # Scalars that a killed run wrote after its last checkpoint come again.
-        return SummaryWriter(str(self.exp_dir / "tensorboard"), purge_step=self.state.step + 1)
-
-    def _make_bar(self) -> Any:
-        return tqdm(
-            total=self.n_steps,
-            initial=self.state.step,
-            unit="step",
-            mininterval=5.0,
-            desc="training",
-            dynamic_ncols=True,
-            disable=None if self.is_first else True,  # None: where stderr is no terminal, the log tells it
-        )
-
-
-def _make_accelerator(precision: str) -> Accelerator:
-    AcceleratorState._reset_state()  # a run before this one, in the same process, may have had another precision
-    several = int(os.environ.get("WORLD_SIZE", "1")) > 1
-    cpu = several and not torch.cuda.is_available()  # else each process would train by itself
-    return Accelerator(mixed_precision="bf16" if precision == "bf16" else "no", cpu=cpu)
 
 
 def _seed_all(seed: int) -> None:

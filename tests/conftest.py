@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import os
+import sys
+from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -24,6 +27,25 @@ def pytest_configure(config: pytest.Config) -> None:
 def repo() -> Path:
     """The root of the checkout."""
     return REPO
+
+
+@pytest.fixture
+def run(
+    capfd: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Callable[..., SimpleNamespace]:
+    """Runs a command line in this process, in an empty directory: exit status, stdout, stderr, its last line."""
+    from kaldi_punct.cli import main
+
+    monkeypatch.chdir(tmp_path)
+
+    def call(*args: object) -> SimpleNamespace:
+        capfd.readouterr()
+        status = main([str(a) for a in args])
+        sys.stdout.flush()
+        out, err = capfd.readouterr()
+        return SimpleNamespace(status=status, out=out, err=err, last=err.splitlines()[-1] if err else "")
+
+    return call
 
 
 @pytest.fixture(scope="session")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
@@ -12,7 +11,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kaldi_punct.cli import main
 from kaldi_punct.errors import FormatError
 from kaldi_punct.labels import LabelledWord, split
 from kaldi_punct.preparation.cutting import cut_reference, to_text
@@ -21,21 +19,6 @@ from kaldi_punct.preparation.subsets import drawn_order, split_calls, take_hours
 from kaldi_punct.preparation.writing import new_data_dir
 
 Run = Callable[..., SimpleNamespace]
-
-
-@pytest.fixture
-def run(capfd: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
-    """Runs a command line in this process, in an empty directory: exit status, stdout, stderr, its last line."""
-    monkeypatch.chdir(tmp_path)
-
-    def call(*args: object) -> SimpleNamespace:
-        capfd.readouterr()
-        status = main([str(a) for a in args])
-        sys.stdout.flush()
-        out, err = capfd.readouterr()
-        return SimpleNamespace(status=status, out=out, err=err, last=err.splitlines()[-1] if err else "")
-
-    return call
 
 
 def write(path: Path, *lines: str) -> Path:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gzip
 import shutil
-import sys
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -12,7 +11,6 @@ from typing import TypeVar
 
 import pytest
 
-from kaldi_punct.cli import main
 from kaldi_punct.commands import preparing
 from kaldi_punct.kaldi.data_dir import DataDir
 from kaldi_punct.labels import split
@@ -22,21 +20,6 @@ from kaldi_punct.types import Word
 
 Run = Callable[..., SimpleNamespace]
 T = TypeVar("T")
-
-
-@pytest.fixture
-def run(capfd: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
-    """Runs a command line in this process, in an empty directory: exit status, stdout, stderr, its last line."""
-    monkeypatch.chdir(tmp_path)
-
-    def call(*args: object) -> SimpleNamespace:
-        capfd.readouterr()
-        status = main([str(a) for a in args])
-        sys.stdout.flush()
-        out, err = capfd.readouterr()
-        return SimpleNamespace(status=status, out=out, err=err, last=err.splitlines()[-1] if err else "")
-
-    return call
 
 
 def pack(path: Path, *rows: str) -> Path:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import shutil
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
@@ -13,7 +12,6 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from kaldi_punct.cli import main
 from kaldi_punct.errors import KaldiPunctError
 from kaldi_punct.kaldi.data_dir import DataDir
 from kaldi_punct.labels import split
@@ -21,21 +19,6 @@ from kaldi_punct.preparation.fisher import Oddities, clean, read_original, read_
 
 Run = Callable[..., SimpleNamespace]
 FISHER = Path(__file__).parent / "data" / "fisher"
-
-
-@pytest.fixture
-def run(capfd: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
-    """Runs a command line in this process, in an empty directory: exit status, stdout, stderr, its last line."""
-    monkeypatch.chdir(tmp_path)
-
-    def call(*args: object) -> SimpleNamespace:
-        capfd.readouterr()
-        status = main([str(a) for a in args])
-        sys.stdout.flush()
-        out, err = capfd.readouterr()
-        return SimpleNamespace(status=status, out=out, err=err, last=err.splitlines()[-1] if err else "")
-
-    return call
 
 
 @pytest.fixture

@@ -3,33 +3,16 @@
 from __future__ import annotations
 
 import shutil
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 
-from kaldi_punct.cli import main
 from kaldi_punct.kaldi.data_dir import DataDir
 from kaldi_punct.kaldi.nbest_lists import NbestLists
 
 Run = Callable[..., SimpleNamespace]
-
-
-@pytest.fixture
-def run(capfd: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
-    """Runs a command line in this process, in an empty directory: exit status, stdout, stderr, its last line."""
-    monkeypatch.chdir(tmp_path)
-
-    def call(*args: object) -> SimpleNamespace:
-        capfd.readouterr()
-        status = main([str(a) for a in args])
-        sys.stdout.flush()
-        out, err = capfd.readouterr()
-        return SimpleNamespace(status=status, out=out, err=err, last=err.splitlines()[-1] if err else "")
-
-    return call
 
 
 def write(path: Path, *lines: str) -> Path:

@@ -18,7 +18,7 @@ from safetensors.torch import load_file
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 from tiny import write_data_dir, write_encoder
 
-from kaldi_punct import dev_scoring, training
+from kaldi_punct import dev_scoring, loop
 from kaldi_punct.config import Config
 from kaldi_punct.errors import CheckpointError, KaldiPunctError
 from kaldi_punct.models.muse import Inputs, Logits, Muse
@@ -327,14 +327,14 @@ def test_the_log_tells_padding_speed_and_what_is_left(
 def bars(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     """The progress bars that training makes."""
     made: list[Any] = []
-    original = training.tqdm
+    original = loop.tqdm
 
     class Bar(original):  # type: ignore[misc, valid-type]
         def __init__(self, *args: Any, **kwargs: Any) -> None:
             super().__init__(*args, **{**kwargs, "disable": False})
             made.append(self)
 
-    monkeypatch.setattr(training, "tqdm", Bar)
+    monkeypatch.setattr(loop, "tqdm", Bar)
     return made
 
 

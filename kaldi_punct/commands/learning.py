@@ -8,7 +8,7 @@ import os
 from typing import TYPE_CHECKING
 
 from kaldi_punct.commands.common import Tally
-from kaldi_punct.commands.options import add_verb
+from kaldi_punct.commands.options import add_config_options, add_verb
 
 if TYPE_CHECKING:
     from kaldi_punct.commands.options import Verbs
@@ -26,17 +26,7 @@ def add_verbs(verbs: Verbs) -> None:
         "A run that was stopped goes on from its last checkpoint. The best model is <exp-dir>/best. Several processes "
         "train one model under torchrun. The last line counts optimizer steps.",
     )
-    parser.add_argument(
-        "--config", metavar="F.yaml", help="sections model, data and train; defaults where it says nothing"
-    )
-    parser.add_argument(
-        "--set",
-        action="append",
-        default=[],
-        metavar="KEY=VALUE",
-        dest="overrides",
-        help="override one key: train.seed=3; may be given several times",
-    )
+    add_config_options(parser, "model, data and train", "train.seed")
     parser.add_argument("train", metavar="<train-dirs>", help="punctuated data directories, separated by commas")
     parser.add_argument("dev", metavar="<dev-dirs>", help="the same, scored after each epoch")
     parser.add_argument("out", metavar="<exp-dir>", help="made if missing")

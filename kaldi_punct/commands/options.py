@@ -31,6 +31,24 @@ def add_verb(verbs: Verbs, name: str, summary: str, example: str, details: str =
     return parser
 
 
+def add_config_options(parser: argparse.ArgumentParser, sections: str, key: str) -> None:
+    """``--config`` and ``--set`` of what trains.
+
+    Args:
+        sections: those of the YAML file.
+        key: one that may be overridden, as an example.
+    """
+    parser.add_argument("--config", metavar="F.yaml", help=f"sections {sections}; defaults where it says nothing")
+    parser.add_argument(
+        "--set",
+        action="append",
+        default=[],
+        metavar="KEY=VALUE",
+        dest="overrides",
+        help=f"override one key: {key}=3; may be given several times",
+    )
+
+
 def add_lattice_options(parser: argparse.ArgumentParser, with_words: bool) -> None:
     """Options of what reads lattices.
 

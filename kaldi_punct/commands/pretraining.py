@@ -8,7 +8,7 @@ import os
 from typing import TYPE_CHECKING
 
 from kaldi_punct.commands.common import Tally
-from kaldi_punct.commands.options import add_verb
+from kaldi_punct.commands.options import add_config_options, add_verb
 
 if TYPE_CHECKING:
     from kaldi_punct.commands.options import Verbs
@@ -32,19 +32,7 @@ def add_verbs(verbs: Verbs) -> None:
         "torchrun or accelerate launch. The last line counts optimizer steps, and recordings that could not be used.",
     )
     parser.add_argument("--objective", choices=OBJECTIVES, required=True, help="what is learnt")
-    parser.add_argument(
-        "--config",
-        metavar="F.yaml",
-        help="sections wav2vec, contrastive, mlm and pretrain; defaults where it says nothing",
-    )
-    parser.add_argument(
-        "--set",
-        action="append",
-        default=[],
-        metavar="KEY=VALUE",
-        dest="overrides",
-        help="override one key: pretrain.seed=3; may be given several times",
-    )
+    add_config_options(parser, "wav2vec, contrastive, mlm, pretrain", "pretrain.seed")
     parser.add_argument("train", metavar="<data-dirs>", help="Kaldi data directories, separated by commas")
     parser.add_argument("dev", metavar="<dev-dirs>", help="the same, for validation after each epoch; '' for none")
     parser.add_argument("out", metavar="<exp-dir>", help="made if missing")
