@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from pathlib import Path
 from typing import Any
 
@@ -29,8 +30,14 @@ def open_writer(exp_dir: Path, n_steps_done: int, *, is_first: bool) -> SummaryW
     """TensorBoard's writer; None in all processes but the first."""
     if not is_first:
         return None
+    log_dir = exp_dir / "tensorboard"
+    # Files are read in order of their names, which begin with the second they were made in: a run that goes on within
+    # the second in which it began before would be read in the order of process numbers.
+    if names := [path.name for path in log_dir.glob("events.out.tfevents.*")]:
+        newest = max(int(name.split(".")[3]) for name in names)
+        time.sleep(min(max(newest + 1 - time.time(), 0.0), 1.0))
     # Scalars that a killed run wrote after its last checkpoint come again.
-    return SummaryWriter(str(exp_dir / "tensorboard"), purge_step=n_steps_done + 1)
+    return SummaryWriter(str(log_dir), purge_step=n_steps_done + 1)
 
 
 def make_bar(name: str, n_steps: int, n_steps_done: int, *, is_first: bool) -> Any:

@@ -147,6 +147,18 @@ def steps(exp_dir: Path) -> list[tuple[int, float]]:
     return [(s.step, s.value) for s in events.Scalars("train/loss")]
 
 
+def test_a_run_that_goes_on_at_once_keeps_its_curve_in_order(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whichever process numbers the two runs have: here the later one has the smaller."""
+    for pid, first in ((9, 1), (8, 3), (7, 5)):
+        monkeypatch.setattr(os, "getpid", lambda pid=pid: pid)
+        writer = loop.open_writer(tmp_path, first - 1, is_first=True)
+        assert writer is not None
+        for step in range(first, 7):
+            writer.add_scalar("train/loss", float(pid), step)
+        writer.close()
+    assert steps(tmp_path) == [(1, 9.0), (2, 9.0), (3, 8.0), (4, 8.0), (5, 7.0), (6, 7.0)]
+
+
 def test_a_broken_state_says_how_to_begin_again(encoder: Path, data: Path, tmp_path: Path) -> None:
     train(data, [], tmp_path / "exp", options(encoder, "train.max_steps=1"))
     state = tmp_path / "exp" / "last" / "state.pt"
