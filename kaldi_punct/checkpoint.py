@@ -10,7 +10,6 @@ README.md           the model card
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field, replace
@@ -28,6 +27,7 @@ from kaldi_punct.batch import PieceTable
 from kaldi_punct.config import Config, DataConfig, ModelConfig, model_config_from_dict
 from kaldi_punct.errors import CheckpointError, ConfigError
 from kaldi_punct.frames import FrameSource
+from kaldi_punct.model_files import read_json, replace_text, write_json
 from kaldi_punct.models.baselines import (
     WORD_SPECIAL_IDS,
     RecurrentConfig,
@@ -49,6 +49,7 @@ from kaldi_punct.models.speech import SpeechFrames, make_source
 
 BUILT_IN_DIR = Path(__file__).parent / "builtin"
 FORMAT = "kaldi_punct/1"
+_MODEL = "the model directory"  # for error texts
 _SCALE = ".scale"
 # Below this a matrix is not worth 8 bits.
 _MIN_QUANTISED = 16_384
@@ -215,8 +216,8 @@ def save(checkpoint: Checkpoint, model_dir: str | Path, *, quantise: bool = Fals
     speech = checkpoint.source if isinstance(checkpoint.source, SpeechFrames) else None
     if speech is not None:
         speech.save(directory, checkpoint.copy_speech)
-    _write_json(directory / "case_lexicon.json", dict(sorted(checkpoint.case_lexicon.items())))
-    _write_json(
+    write_json(directory / "case_lexicon.json", dict(sorted(checkpoint.case_lexicon.items())))
+    write_json(
         directory / "config.json",
         {
             "format": FORMAT,
@@ -242,7 +243,7 @@ def load(name: str | Path) -> Checkpoint:
     """
     directory = find_model_dir(str(name))
     config_path = directory / "config.json"
-    values = _read_json(config_path)
+    values = read_json(config_path, _MODEL)
     if values.get("format") != FORMAT:
         raise CheckpointError(
             f"{config_path}: expected format {FORMAT!r}, got {values.get('format')!r}; "
@@ -362,31 +363,8 @@ def _read_tokenizer(path: Path) -> Tokenizer:
 
 
 def _read_lexicon(path: Path) -> dict[str, str]:
-    lexicon = _read_json(path)
+    lexicon = read_json(path, _MODEL)
     wrong = next((word for word, written in lexicon.items() if not isinstance(written, str)), None)
     if wrong is not None:
         raise CheckpointError(f"{path}: expected strings, got {lexicon[wrong]!r} for {wrong!r}; copy the model anew")
     return lexicon
-
-
-def _write_json(path: Path, value: object) -> None:
-    replace_text(path, json.dumps(value, ensure_ascii=False, indent=1) + "\n")
-
-
-def replace_text(path: Path, text: str) -> None:
-    """Writes a file as a whole: a run that is killed meanwhile leaves the one before."""
-    tmp = path.with_suffix(path.suffix + ".tmp")
-    tmp.write_text(text, encoding="utf-8")
-    os.replace(tmp, path)
-
-
-def _read_json(path: Path) -> dict[str, Any]:
-    try:
-        values = json.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError as e:
-        raise CheckpointError(f"{path}: expected a file of the model directory, got no such file") from e
-    except ValueError as e:
-        raise CheckpointError(f"{path}: expected JSON, got: {e}") from e
-    if not isinstance(values, dict):
-        raise CheckpointError(f"{path}: expected a JSON object, got {type(values).__name__}")
-    return values

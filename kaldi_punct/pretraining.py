@@ -22,11 +22,11 @@ import torch
 from torch import Tensor, nn
 from tqdm import tqdm
 
-from kaldi_punct.checkpoint import replace_text
 from kaldi_punct.contrastive import Contrastive
 from kaldi_punct.errors import CheckpointError, ConfigError, KaldiPunctError
 from kaldi_punct.loop import make_accelerator, make_bar, open_writer
 from kaldi_punct.masked_words import MaskedWords
+from kaldi_punct.model_files import replace_text
 from kaldi_punct.models.contrastive import Outcome
 from kaldi_punct.pretraining_config import PretrainConfig, PretrainingConfig
 from kaldi_punct.run_state import RESULTS, STATE, keep_config

@@ -18,6 +18,7 @@ import torch
 from kaldi_punct import checkpoint as checkpoints
 from kaldi_punct.checkpoint import Checkpoint
 from kaldi_punct.errors import CheckpointError, ConfigError
+from kaldi_punct.model_files import replace_text
 
 STATE = "state.pt"
 RESULTS = "results.jsonl"
@@ -103,7 +104,7 @@ def restore_state(last_dir: Path, checkpoint: Checkpoint, optimizer: Any, batche
 
 def write_results(exp_dir: Path, state: State) -> None:
     """Writes the scores of all epochs: a line each, so that an epoch that is done again is not there twice."""
-    checkpoints.replace_text(exp_dir / RESULTS, "".join(json.dumps(line) + "\n" for line in state.history))
+    replace_text(exp_dir / RESULTS, "".join(json.dumps(line) + "\n" for line in state.history))
 
 
 class Options(Protocol):
@@ -132,4 +133,4 @@ def keep_config(path: Path, config: Options) -> None:
             f"{path}: expected the options that this run began with, got other ones ({'; '.join(changed)}); "
             "take another exp_dir, or remove this one to begin again"
         )
-    checkpoints.replace_text(path, text)
+    replace_text(path, text)

@@ -1,7 +1,8 @@
 """A trained model that hears uses what it hears: silence and wrong times cost it inner marks (fold A to fold B).
 
-Needs what `egs/games/run.sh` makes (`data/` and `exp/`), in egs/games or where KALDI_PUNCT_GAMES points: weights
-trained on the acted dialogue are not part of the repository.
+Wrong times cost one nothing that finds the sound by attention. Needs what `egs/games/run.sh` and `run_table.sh` make
+(`data/` and `exp/`), in egs/games or where KALDI_PUNCT_GAMES points: weights trained on the acted dialogue are not part
+of the repository.
 """
 
 from __future__ import annotations
@@ -48,3 +49,12 @@ def test_silence_costs_inner_marks(recipe: Path, scorer: ModuleType, inner_f1: f
 def test_wrong_times_cost_inner_marks(recipe: Path, scorer: ModuleType, inner_f1: float) -> None:
     shifted = scorer.score_slots(str(recipe / "exp" / "ref_a_all" / "best"), recipe / "data" / "ref" / "b", shift_s=0.5)
     assert shifted["inner"].micro.f1 <= inner_f1 - 3.0
+
+
+def test_attention_is_left_alone_by_wrong_times(recipe: Path, scorer: ModuleType) -> None:
+    model = recipe / "exp" / "ref_a_melspec_attention_s1" / "best"
+    if not (model / "config.json").is_file():
+        pytest.skip(f"no trained model in {model}: run egs/games/run_table.sh --table fusion")
+    right, wrong = (scorer.score_slots(str(model), recipe / "data" / "ref" / "b", shift_s=s) for s in (0.0, 0.5))
+    for kind in ("inner", "end"):
+        assert wrong[kind].micro.f1 == pytest.approx(right[kind].micro.f1, abs=0.5)

@@ -15,7 +15,7 @@ import kaldi_punct
 from kaldi_punct import checkpoint as checkpoints
 from kaldi_punct.config import FUSIONS, Config
 from kaldi_punct.errors import ConfigError
-from kaldi_punct.models.muse import SoundHead, learn_to_hear
+from kaldi_punct.models.muse import AddedHead, learn_to_hear
 from kaldi_punct.training import train
 from kaldi_punct.types import Audio, Punctuated, Word
 
@@ -68,13 +68,29 @@ def test_it_hears_and_answers_without_sound_as_before(deaf: Path, tmp_path: Path
     assert probs(new(WORDS, audio=noise)) != probs(new(WORDS))
 
 
+@pytest.mark.slow
+def test_the_manner_of_the_recordings_is_learned_apart_and_not_answered(
+    deaf: Path, tmp_path: Path, noise: Audio
+) -> None:
+    data = write_data_dir(tmp_path / "train", n_utts=3, with_sound=True)
+    best = train(data, data, tmp_path / "exp", options(deaf, "train.max_steps=4"))
+    checkpoint = checkpoints.load(best)
+    with_manner = probs(kaldi_punct.Punctuator(checkpoint)(WORDS, audio=noise))
+    head = checkpoint.model.manner_head
+    assert head is not None
+    assert head.marks.weight.abs().max() > 0
+    for parameter in head.parameters():
+        torch.nn.init.zeros_(parameter)
+    assert probs(kaldi_punct.Punctuator(checkpoint)(WORDS, audio=noise)) == with_manner
+
+
 @pytest.mark.parametrize("fusion", FUSIONS)
 def test_it_begins_where_the_deaf_one_is(deaf: Path, fusion: str, noise: Audio) -> None:
     old = checkpoints.load(deaf)
     config = dataclasses.replace(old.config, acoustic="melspec", lstm_dim=8, fusion=fusion)
     model = learn_to_hear(old.model, old.encoder_config, config).eval()
     assert model.config.hearing == "added"
-    assert isinstance(model.sound_head, SoundHead)
+    assert isinstance(model.sound_head, AddedHead)
     new = kaldi_punct.Punctuator(dataclasses.replace(old, model=model, config=model.config))
     assert probs(new(WORDS, audio=noise)) == probs(kaldi_punct.load(deaf)(WORDS))
 
@@ -125,5 +141,6 @@ def test_added_hearing_trains_from_scratch(tmp_path: Path) -> None:
         "model.acoustic=melspec",
         "model.hearing=added",
     ]
-    best = train(data, [], tmp_path / "exp", Config.load(None, overrides))
-    assert load_file(best / "model.safetensors")["sound_head.marks.weight"].abs().max() > 0
+    after = load_file(train(data, [], tmp_path / "exp", Config.load(None, overrides)) / "model.safetensors")
+    assert after["sound_head.marks.weight"].abs().max() > 0
+    assert after["manner_head.marks.weight"].abs().max() == 0

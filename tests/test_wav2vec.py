@@ -146,8 +146,10 @@ def test_directories_that_are_none(tmp_path: Path) -> None:
             Wav2vec.load(tmp_path)
 
     refused("{", "config.json: expected JSON, got")
-    refused("[]", "expected format 'kaldi_punct/wav2vec/1', got 'list'; such a directory comes from")
-    refused('{"model_type": "wav2vec2"}', "expected format 'kaldi_punct/wav2vec/1', got None")
+    refused("[]", "expected a JSON object, got list")
+    refused(
+        '{"model_type": "wav2vec2"}', "expected format 'kaldi_punct/wav2vec/1', got None; such a directory comes from"
+    )
     other = {**values, "wav2vec": {**values["wav2vec"], "dimm": 3}}
     refused(json.dumps(other), "expected a complete model configuration, got: .*unknown key 'dimm'; did you mean 'dim'")
     other = {**values, "wav2vec": {**values["wav2vec"], "norm": "none"}}
@@ -159,7 +161,7 @@ def test_directories_that_are_none(tmp_path: Path) -> None:
     (tmp_path / "model.safetensors").unlink()
     refused(json.dumps(values), "model.safetensors: expected the model's weights, got no such file")
     config.unlink()
-    with pytest.raises(CheckpointError, match=r"config\.json: expected a file of a wav2vec model directory, got No"):
+    with pytest.raises(CheckpointError, match=r"config\.json: expected a file of a wav2vec model directory, got no"):
         Wav2vec.load(tmp_path)
 
 

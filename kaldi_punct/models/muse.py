@@ -9,8 +9,8 @@ waits for the onset of word i+1, at most 0.5 s from the end of word i: it knows 
 where k is 0. So a word can be labelled as soon as that much has come, with the same result as in a whole window.
 
 With ``ModelConfig.hearing`` "added" the heads see words and times alone, and what is heard moves their logits by a head
-of its own (``SoundHead``), only where something is heard: a model that learned to hear afterwards (``learn_to_hear``)
-answers without sound exactly as it did before.
+of its own, which knows the sound and what the heads say, only where something is heard: a model that learned to hear
+afterwards (``learn_to_hear``) answers without sound exactly as it did before.
 """
 
 from __future__ import annotations
@@ -103,7 +103,8 @@ class Muse(nn.Module):
             nn.init.zeros_(self.timing_to_pieces.weight)
         self.acoustic: AcousticEncoder | None = None
         self.fusion: Fusion | None = None
-        self.sound_head: SoundHead | None = None
+        self.sound_head: AddedHead | None = None
+        self.manner_head: AddedHead | None = None
         fused = width + (config.timing_dim if config.timing else 0)
         if config.acoustic != "none":
             if n_features is None:
@@ -112,9 +113,11 @@ class Muse(nn.Module):
             self.acoustic = AcousticEncoder(n_features, config.lstm_dim, config.conv_kernel, stride)
             self.fusion = make_fusion(config.fusion, width, config.lstm_dim)
             if config.hearing == "added":
-                self.sound_head = SoundHead(fused + self.fusion.width, config.lstm_dim, len(config.marks))
+                self.sound_head = AddedHead(self.fusion.width + len(config.marks), config.lstm_dim, len(config.marks))
+                self.manner_head = AddedHead(fused, config.lstm_dim, len(config.marks)).requires_grad_(False)
             else:
                 fused += self.fusion.width
+        self.learns_to_hear = False  # while all else is frozen
         self.dropout = nn.Dropout(config.dropout)
         self.mark_head = nn.Linear(fused, len(config.marks))
         self.case_head = nn.Linear(fused, len(Case))
@@ -135,12 +138,15 @@ class Muse(nn.Module):
         logits = Logits(self.mark_head(fused), self.case_head(fused))
         if self.fusion is None or self.sound_head is None or sound is None or (heard is None and not self.training):
             return logits
-        moved = self.sound_head(torch.cat([fused, self.dropout(sound)], dim=-1))
+        moved = self.sound_head(torch.cat([self.dropout(sound), logits.marks.softmax(-1)], dim=-1))
         # In training a batch that hears nothing still has gradients, of zero.
         hears = (
             self.fusion.hears(heard) if heard is not None else torch.zeros_like(moved.marks[..., :1], dtype=torch.bool)
         )
-        return Logits(*(logit + torch.where(hears, by, 0.0) for logit, by in zip(logits, moved, strict=True)))
+        logits = Logits(*(logit + torch.where(hears, by, 0.0) for logit, by in zip(logits, moved, strict=True)))
+        if self.manner_head is None or not (self.training and self.learns_to_hear):
+            return logits
+        return Logits(*(logit + by for logit, by in zip(logits, self.manner_head(fused), strict=True)))
 
     def _embed_timing(self, inputs: Inputs) -> tuple[Tensor | None, Tensor | None]:
         """(what is added to the pieces (B, P, D), what goes to the heads (B, W, H)) of the timing features."""
@@ -180,8 +186,8 @@ class Muse(nn.Module):
         return (pick_pieces(sums, inputs.last_pieces + 1) - pick_pieces(sums, inputs.first_pieces)) / n_pieces
 
 
-class SoundHead(nn.Module):
-    """What a word's sound adds to its logits, known what it is and when it is said; nothing before it is trained."""
+class AddedHead(nn.Module):
+    """What moves the logits of words: a layer of its own, which says nothing before it is trained."""
 
     def __init__(self, width: int, hidden: int, n_marks: int) -> None:
         super().__init__()
@@ -193,7 +199,7 @@ class SoundHead(nn.Module):
             nn.init.zeros_(head.bias)
 
     def forward(self, words: Tensor) -> Logits:
-        """(B, W, width) of words and sound -> what moves their logits."""
+        """(B, W, width) of what is known of words -> what moves their logits."""
         hidden = F.gelu(self.hidden(words))
         return Logits(self.marks(hidden), self.cases(hidden))
 
@@ -224,9 +230,15 @@ def learn_to_hear(
 
 
 def freeze_all_but_hearing(model: Muse) -> None:
-    """No training changes what the model makes of words and times."""
+    """No training changes what the model makes of words and times.
+
+    Beside the ears a head learns how these recordings differ from what the model was trained on, as far as words and
+    times tell it (their manner). It has a part in training alone: were it not there the ears would learn the manner
+    too, and put it wherever there is sound.
+    """
     for name, parameter in model.named_parameters():
-        parameter.requires_grad_(name.partition(".")[0] in ("acoustic", "fusion", "sound_head"))
+        parameter.requires_grad_(name.partition(".")[0] in ("acoustic", "fusion", "sound_head", "manner_head"))
+    model.learns_to_hear = True
 
 
 def make_lexical(

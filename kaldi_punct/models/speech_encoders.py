@@ -17,7 +17,6 @@ attention's square, and a frame of a long recording has heard as much as one of 
 from __future__ import annotations
 
 import hashlib
-import json
 import logging
 import math
 from collections.abc import Iterator
@@ -32,6 +31,7 @@ from transformers import AutoConfig, AutoModel, PreTrainedConfig, WhisperFeature
 
 from kaldi_punct.errors import CheckpointError, ConfigError
 from kaldi_punct.frames import FrameKind
+from kaldi_punct.model_files import read_json
 from kaldi_punct.models import wav2vec
 from kaldi_punct.pretraining_config import SAMPLE_RATE_HZ, SHIFT_SAMPLES
 
@@ -41,6 +41,7 @@ Samples = NDArray[np.float32]
 PIECE_S = 30.0  # Whisper's; what others were trained on is rarely longer
 CONTEXT_SHARE = 6  # this part of a piece, on either side, is context alone where there is more sound
 _WHISPER_HOP_SAMPLES = 160
+_ENCODER = "a speech encoder"  # for error texts
 _HASHED_BYTES = 1 << 22
 _BLOCK_SAMPLES = 1 << 20
 
@@ -85,7 +86,7 @@ def describe(directory: Path, layer: int) -> Described:
         CheckpointError: no speech encoder, or one without weights.
         ConfigError: no such layer.
     """
-    if _read_json(directory / "config.json").get("format") == wav2vec.FORMAT:
+    if read_json(directory / "config.json", _ENCODER).get("format") == wav2vec.FORMAT:
         config = wav2vec.read_config(directory)
         _check_layer(layer, 0, directory)
         rate_hz, shift = SAMPLE_RATE_HZ, SHIFT_SAMPLES
@@ -312,16 +313,4 @@ def _hash_weights(directory: Path) -> str:
 
 def _read_preprocessor(directory: Path) -> dict[str, Any]:
     path = directory / "preprocessor_config.json"
-    return _read_json(path) if path.is_file() else {}
-
-
-def _read_json(path: Path) -> dict[str, Any]:
-    try:
-        values = json.loads(path.read_text(encoding="utf-8"))
-    except OSError as e:
-        raise CheckpointError(f"{path}: expected a file of a speech encoder, got: {e.strerror}") from e
-    except ValueError as e:
-        raise CheckpointError(f"{path}: expected JSON, got: {e}") from e
-    if not isinstance(values, dict):
-        raise CheckpointError(f"{path}: expected a JSON object, got {type(values).__name__}")
-    return values
+    return read_json(path, _ENCODER) if path.is_file() else {}

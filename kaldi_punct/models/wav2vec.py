@@ -14,12 +14,10 @@ that is after its own samples: what a stream computes piece by piece equals what
 
 from __future__ import annotations
 
-import json
 import math
 import os
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
 
 import torch
 from safetensors import SafetensorError
@@ -29,6 +27,7 @@ from torch.nn import functional as F
 
 from kaldi_punct.config import options_from_dict
 from kaldi_punct.errors import CheckpointError, ConfigError
+from kaldi_punct.model_files import read_json, write_json
 from kaldi_punct.pretraining_config import SAMPLE_RATE_HZ, SHIFT_SAMPLES, Wav2vecConfig, check_wav2vec
 
 FORMAT = "kaldi_punct/wav2vec/1"
@@ -85,10 +84,8 @@ class Wav2vec(nn.Module):
         save_file({k: v.detach().cpu().contiguous() for k, v in self.state_dict().items()}, tmp, {"format": FORMAT})
         tmp.chmod(0o644)  # safetensors makes files for their owner alone
         os.replace(tmp, out / "model.safetensors")
-        tmp = out / "config.json.tmp"
         values = {"format": FORMAT, "wav2vec": asdict(self.config)}
-        tmp.write_text(json.dumps(values, indent=1) + "\n", encoding="utf-8")
-        os.replace(tmp, out / "config.json")
+        write_json(out / "config.json", values)
 
     def forward(self, samples: Tensor, predict: bool = False) -> tuple[Tensor, Tensor]:
         """Frames of the encoder and their context.
@@ -232,13 +229,8 @@ def read_config(directory: Path) -> Wav2vecConfig:
         CheckpointError: not a wav2vec model directory of ours, or a broken one.
     """
     path = directory / "config.json"
-    try:
-        values: Any = json.loads(path.read_text(encoding="utf-8"))
-    except OSError as e:
-        raise CheckpointError(f"{path}: expected a file of a wav2vec model directory, got {e.strerror}") from e
-    except ValueError as e:
-        raise CheckpointError(f"{path}: expected JSON, got: {e}") from e
-    found = values.get("format") if isinstance(values, dict) else type(values).__name__
+    values = read_json(path, "a wav2vec model directory")
+    found = values.get("format")
     if found != FORMAT:
         raise CheckpointError(
             f"{path}: expected format {FORMAT!r}, got {found!r}; such a directory comes from "
