@@ -92,6 +92,7 @@ class DataConfig:
     hide_audio_prob: float = 0.15  # the same for sound
     hide_words_prob: float = 0.0  # the same for all words: what times and sound say alone is learned too
     drop_word_prob: float = 0.0  # share of words hidden one by one, against learning a small training set by heart
+    recolour: float = 0.0  # nepers that log-mel frames of a window are moved by, as other microphones would (epochs.py)
     left_context_s: float = 2.0  # sound before a window's first word that the LSTM hears first
 
 
@@ -219,6 +220,10 @@ def check(config: Config) -> None:
     for name in (f.name for f in dataclasses.fields(config.data) if f.name.endswith("_prob")):
         value = getattr(config.data, name)
         require(0.0 <= value <= 1.0, f"data.{name}", "a probability 0..1", value)
+    require(0.0 <= config.data.recolour < 10.0, "data.recolour", "nepers, 0 up to below 10", config.data.recolour)
+    if config.data.recolour:
+        what = f"0 with model.acoustic {config.model.acoustic!r}, whose frames have no mel bins"
+        require(config.model.acoustic not in ("pitch", "speech"), "data.recolour", what, config.data.recolour)
     require(config.train.learn in LEARNS, "train.learn", f"one of {LEARNS}", config.train.learn)
     if config.train.learn == "sound":
         require(config.train.init != "", "train.init", "a model that learns to hear (train.learn is 'sound')", "")

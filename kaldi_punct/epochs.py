@@ -7,9 +7,10 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from kaldi_punct.batch import IGNORE, Example, Ints, PieceTable
+from kaldi_punct.batch import IGNORE, Example, Floats, Ints, PieceTable
 from kaldi_punct.config import DataConfig
 from kaldi_punct.dataset import LabelledConversation
+from kaldi_punct.features import FEATURE_DIMS
 from kaldi_punct.labels import FINAL_MARKS
 from kaldi_punct.timing import CONFIDENCE_COLUMNS, SPEAKER_COLUMNS, TIME_COLUMNS
 from kaldi_punct.windows import Track, count_frames, cut_example
@@ -17,6 +18,7 @@ from kaldi_punct.windows import Track, count_frames, cut_example
 MAX_PADDING = 0.05  # of the pieces of an epoch
 _JITTER = 0.03  # how much lengths are blurred, so that examples meet other mates in each epoch
 _HYPOTHESES = 2**32 - 1  # of the seed of their draw: no batch has this number
+_N_WAVES = 6  # of a recolouring: its level, and up to five half-waves over the mel bins
 _STRATUM = 0.07  # lengths that are alike enough to be put together by their sound
 
 
@@ -113,6 +115,8 @@ class EpochExamples:
             marks,
             cases,
         )
+        if self._config.recolour and example.frames is not None:
+            example = replace(example, frames=recolour(example.frames, self._config.recolour, rng))
         weights = None if conversation.weights is None else conversation.weights[cut.start : cut.stop]
         return replace(example, source=conversation.describe(cut.start, cut.stop), weights=weights)
 
@@ -143,6 +147,25 @@ def hide(track: Track, config: DataConfig, rng: np.random.Generator, unk_id: int
     if sound or (times and track.sound is not None and track.sound.by_times):
         track = replace(track, sound=None)
     return _hide_words(track, config, rng, unk_id)
+
+
+def recolour(frames: Floats, size: float, rng: np.random.Generator) -> Floats:
+    """Log-mel frames as another voice at another distance from another microphone might have given them.
+
+    All frames of a window are moved by one smooth curve over their mel bins, drawn anew for each window; dimensions
+    beyond the mel bins (pitch) stay.
+
+    Args:
+        frames: (T, F), F at least the number of mel bins.
+        size: standard deviation of the curve's level, in nepers; its waves are smaller the shorter they are.
+        rng: of the draw.
+    """
+    n_mels = FEATURE_DIMS["melspec"]
+    waves = np.cos(np.pi * np.outer(np.arange(_N_WAVES), (np.arange(n_mels) + 0.5) / n_mels))
+    curve = (rng.normal(0.0, size, _N_WAVES) / (1 + np.arange(_N_WAVES))) @ waves
+    moved = frames.copy()
+    moved[:, :n_mels] += curve.astype(frames.dtype)
+    return moved
 
 
 def _hide_words(track: Track, config: DataConfig, rng: np.random.Generator, unk_id: int) -> Track:

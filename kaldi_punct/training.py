@@ -24,7 +24,7 @@ from tqdm import tqdm
 from kaldi_punct import checkpoint as checkpoints
 from kaldi_punct.batch import Example
 from kaldi_punct.checkpoint import Checkpoint
-from kaldi_punct.config import Config
+from kaldi_punct.config import Config, check
 from kaldi_punct.corpora import count_training_words, fit_normaliser, read_corpora
 from kaldi_punct.dataset import mixed_lexicon
 from kaldi_punct.dev_scoring import score_conversations
@@ -112,6 +112,7 @@ class _Run:
         resumed = (self.last_dir / STATE).is_file()
         self.checkpoint = checkpoints.load(self.last_dir) if resumed else self._begin(train_dirs)
         config.model = self.checkpoint.config
+        check(config)  # what was begun from may not go with the rest
         self.checkpoint.copy_speech = options.copy_speech
         if self.checkpoint.source is not None:
             self.checkpoint.source.use(str(self.accelerator.device))

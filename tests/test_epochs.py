@@ -14,7 +14,7 @@ from tokenizers import Tokenizer, models, pre_tokenizers
 from kaldi_punct.batch import PieceTable, collate
 from kaldi_punct.config import DataConfig, ModelConfig
 from kaldi_punct.dataset import read_conversations
-from kaldi_punct.epochs import MAX_PADDING, EpochExamples, bucket
+from kaldi_punct.epochs import MAX_PADDING, EpochExamples, bucket, recolour
 from kaldi_punct.hearing import sound_reader
 from kaldi_punct.kaldi.data_dir import DataDir
 from kaldi_punct.labels import LabelSet
@@ -105,3 +105,41 @@ def test_padding_is_told_as_it_is_and_sources_are_named(table: PieceTable, tmp_p
         assert last - first + 1 == example.n_words
         conversation = next(c for c in conversations if c.rec_id == utt_id)
         assert np.array_equal(conversation.track.timing[first - 1 : last], example.timing)
+
+
+class TestRecolour:
+    def test_all_frames_of_a_window_are_moved_by_one_smooth_curve_and_pitch_is_not(self) -> None:
+        frames = np.random.default_rng(1).normal(size=(50, 84)).astype(np.float32)
+        moved = recolour(frames, 1.0, np.random.default_rng(2)) - frames
+        assert moved[:, 80:].max() == 0
+        assert np.allclose(moved, moved[:1], atol=1e-5)
+        assert 0 < np.abs(np.diff(moved[0, :80])).max() < np.abs(moved[0, :80]).max()
+
+    def test_the_size_is_that_of_the_level(self) -> None:
+        frames = np.zeros((1, 80), np.float32)
+        levels = [recolour(frames, 2.0, np.random.default_rng(i)).mean() for i in range(400)]
+        assert np.std(levels) == pytest.approx(2.0, rel=0.15)
+        assert np.mean(levels) == pytest.approx(0.0, abs=0.4)
+
+    def test_a_batch_is_the_same_whichever_were_built_before_and_training_data_stay(
+        self, table: PieceTable, tmp_path: Path
+    ) -> None:
+        data = DataDir(write_data_dir(tmp_path / "d", n_utts=4, with_sound=True))
+        reader = sound_reader(data, make_source(ModelConfig(acoustic="melspec")), by_times=True)
+        conversations, _ = read_conversations(data, table, LabelSet(), read_sound=reader)
+        before = [c.track.sound.frames.copy() for c in conversations if c.track.sound is not None]
+        assert before
+
+        def examples(size: float) -> EpochExamples:
+            config = DataConfig(hide_audio_prob=0.0, hide_times_prob=0.0, recolour=size)
+            return EpochExamples(conversations, [1] * 4, table, config, seed=1, epoch=0, batch_pieces=192)
+
+        one, same, plain = (examples(size).batch(0)[0].frames for size in (1.0, 1.0, 0.0))
+        assert one is not None
+        assert same is not None
+        assert plain is not None
+        assert np.array_equal(one, same)
+        assert not np.array_equal(one, plain)
+        for c, frames in zip(conversations, before, strict=True):
+            assert c.track.sound is not None
+            assert np.array_equal(c.track.sound.frames, frames)

@@ -114,6 +114,8 @@ def test_a_run_that_was_stopped_still_changes_nothing_else(deaf: Path, tmp_path:
         (("train.learn=more",), r"train\.learn: expected one of \('all', 'sound'\), got 'more'"),
         (("train.learn=sound", "model.acoustic=melspec"), r"train\.init: expected a model that learns to hear"),
         (("train.learn=sound", "train.init=en"), r"model\.acoustic: expected what it will hear"),
+        (("model.acoustic=pitch", "data.recolour=1"), r"data\.recolour: expected 0 with model\.acoustic 'pitch'"),
+        (("data.recolour=-1",), r"data\.recolour: expected nepers, 0 up to below 10, got -1"),
         (("model.hearing=none",), r"model\.hearing: expected one of \('fused', 'added'\), got 'none'"),
     ],
 )
