@@ -165,20 +165,26 @@ def _n_features(source: FrameSource | None) -> int | None:
     return None if source is None else source.kind.dim
 
 
-def teach_to_hear(checkpoint: Checkpoint, options: ModelConfig) -> None:
+def teach_to_hear(checkpoint: Checkpoint, options: ModelConfig) -> bool:
     """Gives a model that does not hear what it needs to learn it; see ``models.muse.learn_to_hear``.
 
     Args:
         checkpoint: the model.
         options: what it will hear, and how.
 
+    Returns:
+        False where the model learned to hear before: its own ears learn on, as they are.
+
     Raises:
         CheckpointError: the speech encoder cannot be had.
-        ConfigError: the model hears already, or the encoder hears ahead and the model may not.
+        ConfigError: the model always heard, or the encoder hears ahead and the model may not.
     """
+    if checkpoint.model.sound_head is not None:
+        return False
     options, source = _hear(replace(options, lookahead=checkpoint.config.lookahead))
     checkpoint.model = learn_to_hear(checkpoint.model, checkpoint.encoder_config, options, _n_features(source))
     checkpoint.config, checkpoint.source = checkpoint.model.config, source
+    return True
 
 
 def check_reach(encoder_config: PreTrainedConfig | RecurrentConfig, max_pieces: int, name: str) -> None:

@@ -110,6 +110,7 @@ class _Run:
         self.accelerator.wait_for_everyone()
         self.last_dir = exp_dir / "last"
         resumed = (self.last_dir / STATE).is_file()
+        self.is_new_to_sound = not options.init
         self.checkpoint = checkpoints.load(self.last_dir) if resumed else self._begin(train_dirs)
         config.model = self.checkpoint.config
         check(config)  # what was begun from may not go with the rest
@@ -121,7 +122,7 @@ class _Run:
             if options.learn == "all":
                 found = mixed_lexicon(self.corpora.train)
                 self.checkpoint.case_lexicon = {**self.checkpoint.case_lexicon, **found}
-            if not options.init or options.learn == "sound":
+            if self.is_new_to_sound:
                 fit_normaliser(self.checkpoint.model, self.corpora.train)
         if options.learn == "sound":
             freeze_all_but_hearing(self.checkpoint.model)
@@ -263,8 +264,9 @@ class _Run:
         checkpoints.check_reach(checkpoint.encoder_config, self.config.data.max_pieces, init)
         checkpoint.window = self.config.data
         if self.config.train.learn == "sound":
-            checkpoints.teach_to_hear(checkpoint, self.config.model)
-            log.info("%s learns to hear: all else stays as it is", init)
+            self.is_new_to_sound = checkpoints.teach_to_hear(checkpoint, self.config.model)
+            what = "learns to hear" if self.is_new_to_sound else "goes on learning to hear, by the ears that it has"
+            log.info("%s %s: all else stays as it is", init, what)
             return checkpoint
         log.info("going on from %s: its architecture replaces section model", init)
         return checkpoint

@@ -125,10 +125,25 @@ def test_wrong_options(overrides: tuple[str, ...], message: str) -> None:
 
 
 @pytest.mark.slow
-def test_a_model_that_hears_already(deaf: Path, tmp_path: Path) -> None:
+def test_ears_learn_on(deaf: Path, tmp_path: Path) -> None:
     data = write_data_dir(tmp_path / "train", n_utts=2, with_sound=True)
     best = train(data, [], tmp_path / "exp", options(deaf, "train.max_steps=1"))
-    with pytest.raises(ConfigError, match=r"train\.init: expected a model that does not hear .* got one that does"):
+    other = options(best, "train.max_steps=1", "model.lstm_dim=4")  # the ears that are there stay as they are
+    before = load_file(best / "model.safetensors")
+    after = load_file(train(data, [], tmp_path / "again", other) / "model.safetensors")
+    learned = {name for name in after if not torch.equal(before[name], after[name])}
+    assert {name.partition(".")[0] for name in learned} == {"acoustic", "sound_head", "manner_head"}
+    assert not {"acoustic.mean", "acoustic.std"} & learned
+    assert set(after) == set(before)
+
+
+@pytest.mark.slow
+def test_a_model_that_always_heard_does_not_learn_to(deaf: Path, tmp_path: Path) -> None:
+    data = write_data_dir(tmp_path / "train", n_utts=2, with_sound=True)
+    encoder = write_encoder(tmp_path / "encoder")
+    heard = [f"model.encoder={encoder}", "model.n_layers=2", *OPTIONS, "model.acoustic=melspec", "train.max_steps=1"]
+    best = train(data, [], tmp_path / "exp", Config.load(None, heard))
+    with pytest.raises(ConfigError, match=r"train\.init: expected a model without ears .* trained with sound from the"):
         train(data, [], tmp_path / "again", options(best, "train.max_steps=1"))
 
 

@@ -219,10 +219,13 @@ def learn_to_hear(
         n_features: of a frame, as ``Muse`` takes it.
 
     Raises:
-        ConfigError: the model hears already.
+        ConfigError: the model hears, and always did.
     """
     if model.config.acoustic != "none":
-        raise ConfigError("train.init: expected a model that does not hear (train.learn is 'sound'), got one that does")
+        raise ConfigError(
+            "train.init: expected a model without ears (train.learn is 'sound'), or with those that it learned to hear "
+            "by, got one that was trained with sound from the beginning (model.hearing 'fused')"
+        )
     parts = {name: getattr(config, name) for name in ACOUSTIC_KEYS}
     hearing = Muse(dataclasses.replace(model.config, **parts, hearing="added"), encoder_config, n_features)
     hearing.load_state_dict({**hearing.state_dict(), **model.state_dict()})
