@@ -163,7 +163,7 @@ def recolour(frames: Floats, size: float, rng: np.random.Generator) -> Floats:
     n_mels = FEATURE_DIMS["melspec"]
     waves = np.cos(np.pi * np.outer(np.arange(_N_WAVES), (np.arange(n_mels) + 0.5) / n_mels))
     curve = (rng.normal(0.0, size, _N_WAVES) / (1 + np.arange(_N_WAVES))) @ waves
-    moved = frames.copy()
+    moved: Floats = frames.copy()
     moved[:, :n_mels] += curve.astype(frames.dtype)
     return moved
 

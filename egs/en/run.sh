@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# The built-in English model: text + timing + case, trained on podcasts, AMI and Earnings-21.
+# The built-in English model: text + timing + case, trained on podcasts, AMI and Earnings-21; then it learns to hear, on
+# the acted dialogue that `egs/games/run.sh --stage 0` prepares.
 #
 # e.g.: ./run.sh --corpora /data/punct --stage 0
 #
@@ -10,6 +11,7 @@ corpora=corpora # holds podcasts/, ami/ and earnings21/ (docs/results.md says wh
 stage=0
 podcast_words=1800000 # whole episodes, drawn by seed 1
 exp=exp/en
+games=../games/data # what it learns to hear from; without it the model stays deaf
 # End configuration section.
 
 set -euo pipefail
@@ -20,6 +22,7 @@ while [ $# -gt 0 ]; do
     --stage) stage=$2 ;;
     --podcast-words) podcast_words=$2 ;;
     --exp) exp=$2 ;;
+    --games) games=$2 ;;
     *) echo "$0: unknown option $1 (see the configuration section)" >&2 && exit 1 ;;
   esac
   shift 2
@@ -50,4 +53,14 @@ fi
 if [ "$stage" -le 3 ]; then
   local/export_model.py "$exp/best" "$exp/export" --name en --version 1 --margin-words 32
   local/score_sets.py "$exp/export" data/earnings21_dev data/ami_dev data/podcasts_dev
+fi
+
+if [ "$stage" -le 4 ]; then
+  [ -d "$games/ref/a" ] || { echo "$0: no $games/ref/a (egs/games/run.sh --stage 0): the model stays deaf" && exit 0; }
+  kaldi-punct train --config conf/ears.yaml --set "train.init=$exp/export" \
+    "$games/ref/a,$games/ref/b,$games/asr/a,$games/asr/b" "$games/ref/dev" "${exp}_ears"
+  local/export_model.py "${exp}_ears/best" "${exp}_ears/export" --name en --version 2 --margin-words 32
+  for kind in ref asr; do
+    ../games/local/score_slots.py "${exp}_ears/export" "$games/$kind/dev"
+  done
 fi
