@@ -124,13 +124,17 @@ class Punctuator:
         )
         return self.finish(plan, infer_by_budget(self, plan.examples), utt_id=utt_id)
 
-    def stream(self, data_dir: DataDir) -> Iterator[Punctuated]:
+    def stream(self, data_dir: DataDir, *, hear: bool = True) -> Iterator[Punctuated]:
         """The utterances of a data directory, conversation by conversation, lazily; heard where it has sound.
+
+        Args:
+            data_dir: its words; its sound if there is a ``wav.scp`` and the model hears.
+            hear: False leaves the sound out.
 
         Raises:
             FormatError: a recording that cannot be read.
         """
-        read_sound = sound_reader(data_dir, self._source, by_times=self._config.hears_by_times)
+        read_sound = sound_reader(data_dir, self._source, by_times=self._config.hears_by_times) if hear else None
         for conversation in data_dir.conversations():
             sound = None if read_sound is None else read_sound(conversation)
             yield from punctuate_conversation(self, conversation.utterances, audio=sound)

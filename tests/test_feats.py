@@ -345,6 +345,7 @@ def test_training_and_answers_are_the_same_with_frames_computed_before(
     punctuator = Punctuator(checkpoint.load(fresh))
     heard = list(punctuator.stream(DataDir(data)))
     assert all(a.used_audio for a in heard)
+    assert not any(a.used_audio for a in punctuator.stream(DataDir(data), hear=False))
     assert main(["feats", *feats, str(data), str(data)]) == 0
     with monkeypatch.context() as patch:
         for source in (KaldiFrames, SpeechFrames):
