@@ -64,20 +64,6 @@ def built_in(tiny_model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(checkpoint, "BUILT_IN_DIR", tmp_path / "builtin")
 
 
-@pytest.fixture
-def run(capfd: pytest.CaptureFixture[str]) -> Callable[..., SimpleNamespace]:
-    """Runs a command line in this process: exit status, stdout, stderr."""
-
-    def call(*args: object) -> SimpleNamespace:
-        capfd.readouterr()
-        status = main([str(a) for a in args])
-        sys.stdout.flush()
-        out, err = capfd.readouterr()
-        return SimpleNamespace(status=status, out=out, err=err, last=err.splitlines()[-1] if err else "")
-
-    return call
-
-
 def verb_parsers() -> dict[str, argparse.ArgumentParser]:
     action = next(a for a in build_parser()._actions if isinstance(a, argparse._SubParsersAction))
     return dict(action.choices)

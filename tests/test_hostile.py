@@ -33,23 +33,6 @@ TOKENS = (
 _FIELD = re.compile(r"[^ \t\r\n\f\v]+")
 
 
-@pytest.fixture
-def run(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
-) -> Callable[..., SimpleNamespace]:
-    """Runs a command line in this process, in an empty directory: exit status, stdout, stderr."""
-    monkeypatch.chdir(tmp_path)
-
-    def call(*args: object) -> SimpleNamespace:
-        capfd.readouterr()
-        status = main([str(a) for a in args])
-        sys.stdout.flush()
-        out, err = capfd.readouterr()
-        return SimpleNamespace(status=status, out=out, err=err)
-
-    return call
-
-
 def run_shell(command: str, cwd: Path) -> SimpleNamespace:
     """Runs a shell line in which ``kaldi-punct`` is this checkout's."""
     env = dict(os.environ, KP=f"{sys.executable} -m kaldi_punct.cli", PYTHONPATH=str(Path(__file__).parents[1]))
