@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import re
 import signal
@@ -9,10 +10,12 @@ import socket
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Sequence
 from pathlib import Path
 
 import grpc
+import grpc.aio
 import pytest
 from serving import running_server, tiny_checkpoint
 
@@ -21,7 +24,8 @@ from kaldi_punct.errors import ConfigError, KaldiPunctError
 from kaldi_punct.punctuator import Punctuator
 from kaldi_punct.serve.client import Client
 from kaldi_punct.serve.decoders import load_decoder_file, load_decoders
-from kaldi_punct.serve.server import ServeOptions
+from kaldi_punct.serve.last_answers import TIME_TO_READ_S
+from kaldi_punct.serve.server import ServeOptions, Server
 from kaldi_punct.v1 import punctuation_pb2 as pb
 
 
@@ -223,3 +227,37 @@ def test_decoders_are_named_and_their_paths_start_at_the_file(mini: Path, tmp_pa
     with pytest.raises(ConfigError) as caught:
         load_decoders([f"b={mini}/decoder.yaml"] * 2)
     assert str(caught.value) == "--decoder: expected each name once, got 'b' twice; rename one"
+
+
+def test_the_last_answers_are_read_before_their_connections_close() -> None:
+    running, release = threading.Event(), threading.Event()
+
+    class Held(Punctuator):
+        def infer(self, examples: Sequence[object]) -> list[object]:
+            if any(e.n_words == 2 for e in examples):
+                running.set()
+                release.wait(60)
+            return super().infer(examples)
+
+    async def main() -> float:
+        server = Server({"held": Held(tiny_checkpoint("none"))}, {}, ServeOptions(listen="localhost:0", grace_s=60.0))
+        await server.start()
+        async with grpc.aio.insecure_channel(f"localhost:{server.port}") as channel:
+            call = channel.unary_stream(  # a caller that sees the answer and the end of its call apart
+                "/kaldi_punct.v1.Punctuation/Punctuate",
+                request_serializer=pb.PunctuateRequest.SerializeToString,
+                response_deserializer=pb.PunctuateResponse.FromString,
+            )(pb.PunctuateRequest(text="one two"))
+            assert await asyncio.to_thread(running.wait, 60)
+            stopped = asyncio.create_task(server.stop())
+            await asyncio.sleep(2 * TIME_TO_READ_S)
+            release.set()
+            assert len((await call.read()).words) == 2
+            answered_s = time.monotonic()
+            assert await call.read() is grpc.aio.EOF
+            ended_s = time.monotonic()
+            assert await call.code() == grpc.StatusCode.OK
+            await stopped
+        return ended_s - answered_s
+
+    assert asyncio.run(main()) > TIME_TO_READ_S / 2

@@ -27,6 +27,7 @@ from kaldi_punct.errors import ConfigError, FormatError, ServeError, UtteranceEr
 from kaldi_punct.kaldi.lattice import Decoder
 from kaldi_punct.serve.addresses import check_address
 from kaldi_punct.serve.batcher import Batcher, ClosedError, OverloadedError
+from kaldi_punct.serve.last_answers import LastAnswers
 from kaldi_punct.serve.metrics import Metrics
 from kaldi_punct.serve.requests import RequestHandler
 from kaldi_punct.types import Word
@@ -166,7 +167,8 @@ class Server:
             ("grpc.max_send_message_length", -1),
             ("grpc.so_reuseport", 0),  # else a second server would take half of the first one's callers, silently
         ]
-        self._server = grpc.aio.server(options=limits)
+        self._last_answers = LastAnswers()
+        self._server = grpc.aio.server(options=limits, interceptors=[self._last_answers])
         service = _Service(RequestHandler(models, decoders), self._batcher, self._pool, self._metrics, options)
         pb_grpc.add_PunctuationServicer_to_server(service, self._server)  # type: ignore[no-untyped-call]
         health_pb2_grpc.add_HealthServicer_to_server(self._health, self._server)
@@ -195,6 +197,7 @@ class Server:
     async def stop(self) -> None:
         """Refuses what is new, lets what runs end within the grace, and frees the threads."""
         await self._health.enter_graceful_shutdown()
+        await self._last_answers.begin()
         await self._server.stop(self._options.grace_s)
         await self._batcher.close()
         self._pool.shutdown()
