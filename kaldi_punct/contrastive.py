@@ -32,6 +32,10 @@ class Contrastive:
 
     CACHE = "sound"  # its folder in the directory of a run
     PEAK_LR = 0.005  # as the released recipe has it
+    BATCH_OPTION, LENGTH_OPTION = (
+        "contrastive.batch_samples",
+        "contrastive.crop_samples",
+    )
 
     def __init__(
         self,

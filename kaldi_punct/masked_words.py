@@ -49,6 +49,14 @@ class MaskedBatch:
     piece_mask: NDArray[np.bool_]
     targets: Ints
 
+    def __len__(self) -> int:
+        return len(self.names)
+
+    def part(self, first: int, last: int) -> MaskedBatch:
+        """The windows ``first`` to one before ``last``."""
+        rows = slice(first, last)
+        return MaskedBatch(self.names[rows], self.piece_ids[rows], self.piece_mask[rows], self.targets[rows])
+
 
 @dataclass(frozen=True, slots=True)
 class Pieces:
@@ -78,6 +86,7 @@ class MaskedWords:
 
     CACHE = "pieces"  # its folder in the directory of a run
     PEAK_LR = 1e-4
+    BATCH_OPTION, LENGTH_OPTION = "mlm.batch_pieces", "mlm.max_pieces"
 
     def __init__(
         self,

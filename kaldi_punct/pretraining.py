@@ -15,6 +15,7 @@ import random
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -26,6 +27,7 @@ from kaldi_punct.contrastive import Contrastive
 from kaldi_punct.errors import CheckpointError, ConfigError, KaldiPunctError
 from kaldi_punct.loop import make_accelerator, make_bar, open_writer
 from kaldi_punct.masked_words import MaskedWords
+from kaldi_punct.memory import attempt
 from kaldi_punct.model_files import replace_text
 from kaldi_punct.models.contrastive import Outcome
 from kaldi_punct.pretraining_config import PretrainConfig, PretrainingConfig
@@ -37,17 +39,29 @@ log = logging.getLogger(__name__)
 OBJECTIVES: Mapping[str, type[Contrastive] | type[MaskedWords]] = {"contrastive": Contrastive, "mlm": MaskedWords}
 
 
+class Batch(Protocol):
+    """Rows of what is learned from."""
+
+    def __len__(self) -> int: ...
+
+    def part(self, first: int, last: int) -> Batch:
+        """The rows ``first`` to one before ``last``."""
+
+
 class Batches(Protocol):
     """The batches of one epoch, in an order that depends on its number alone."""
 
     def __len__(self) -> int: ...
 
-    def batch(self, i: int) -> Any:
+    def batch(self, i: int) -> Batch:
         """One of them; how it is drawn depends on (seed, epoch, i) alone."""
 
 
 class Objective(Protocol):
     """What a run teaches: ``contrastive.Contrastive`` or ``masked_words.MaskedWords``, made from the same arguments."""
+
+    BATCH_OPTION: str  # how large a batch is, and its rows: to be lowered where memory is short
+    LENGTH_OPTION: str
 
     @property
     def model(self) -> nn.Module:
@@ -80,6 +94,7 @@ class State:
     loss_sum: float = 0.0  # since the last line of the log
     n_losses: int = 0
     n_processes: int = 1
+    n_split: int = 0  # batches split for want of memory
     history: list[dict[str, Any]] = field(default_factory=list)
 
 
@@ -90,10 +105,12 @@ class Pretrained:
     Attributes:
         best_dir: the model directory of the best epoch.
         n_steps: optimizer steps, those before it that it went on from included.
+        n_split: batches split for want of memory.
     """
 
     best_dir: Path
     n_steps: int
+    n_split: int
 
 
 def pretrain(
@@ -120,7 +137,7 @@ def pretrain(
         ConfigError: options that do not fit the data or the run that is there.
         FormatError: a data directory that breaks its format.
         CheckpointError: a run to go on from that is broken.
-        KaldiPunctError: a loss that is not finite.
+        KaldiPunctError: a loss that is not finite, or too little memory for half a batch.
     """
     dirs = [Path(d) for d in train_dirs], [Path(d) for d in dev_dirs]
     return _Run(objective, *dirs, Path(exp_dir), config, report).run()
@@ -180,7 +197,7 @@ class _Run:
         if self.writer is not None:
             self.writer.close()
         self.accelerator.wait_for_everyone()
-        return Pretrained(self.exp_dir / "best", state.step)
+        return Pretrained(self.exp_dir / "best", state.step, state.n_split)
 
     def _train_epoch(self, bar: Any) -> None:
         state, options = self.state, self.options
@@ -202,13 +219,46 @@ class _Run:
             if state.step % options.save_every_steps == 0:
                 self._save()
 
-    def _read_batches(self, epoch: Batches) -> Iterator[Any]:
+    def _read_batches(self, epoch: Batches) -> Iterator[Batch]:
         """This process' batches of the rest of an epoch; the last ones are left out where not all processes get one."""
         n = self.state.n_processes
         for first in range(self.state.batch, len(epoch) - n + 1, n):
             yield epoch.batch(first + self.accelerator.process_index)
 
-    def _step(self, batch: Any) -> float:
+    def _step(self, batch: Batch) -> float:
+        loss = self._accumulate(batch)
+        if self.state.n_processes > 1:
+            loss = self._share_gradients(loss)
+        if self.options.max_grad_norm:
+            self.accelerator.clip_grad_norm_(self.model.parameters(), self.options.max_grad_norm)
+        self.optimizer.step()
+        self.optimizer.zero_grad()
+        return loss
+
+    def _accumulate(self, batch: Batch) -> float:
+        """Gradients of a batch, in halves where memory is short; returns its loss."""
+        done, reason = attempt(partial(self._backward, batch))
+        if done is not None:
+            return done[0]
+        self.optimizer.zero_grad()  # a backward that broke has left gradients
+        n, step = len(batch), self.state.step
+        if n < 2:
+            raise self._no_memory("a batch of one row", reason, batch)
+        self.state.n_split += 1
+        log.warning("step %d: out of memory, a batch of %d rows is split in two: %s", step, n, reason)
+        loss_sum, n_predictions = 0.0, 0
+        for part in (batch.part(0, n // 2), batch.part(n // 2, n)):
+            done, reason = attempt(partial(self._backward, part, weighted=True))
+            if done is None:
+                raise self._no_memory("half a batch", reason, part)
+            loss_sum, n_predictions = loss_sum + done[0] * done[1], n_predictions + done[1]
+        for parameter in self.model.parameters():
+            if parameter.grad is not None:
+                parameter.grad /= max(n_predictions, 1)
+        return loss_sum / max(n_predictions, 1)
+
+    def _backward(self, batch: Batch, *, weighted: bool = False) -> tuple[float, int]:
+        """Adds the gradients of the mean loss, or of the sum over predictions; returns the mean and their number."""
         with self.accelerator.autocast():
             outcome = self.objective.outcome(batch, self.accelerator.device)
         loss = float(outcome.loss.detach())
@@ -218,14 +268,15 @@ class _Run:
                 f"step {self.state.step}: expected a finite loss, got {loss} at {where}; look at these "
                 f"recordings, or begin a new run with lower pretrain.peak_lr (now {self.peak_lr})"
             )
-        self.accelerator.backward(outcome.loss)
-        if self.state.n_processes > 1:
-            loss = self._share_gradients(loss)
-        if self.options.max_grad_norm:
-            self.accelerator.clip_grad_norm_(self.model.parameters(), self.options.max_grad_norm)
-        self.optimizer.step()
-        self.optimizer.zero_grad()
-        return loss
+        self.accelerator.backward(outcome.loss * outcome.n if weighted else outcome.loss)
+        return loss, outcome.n
+
+    def _no_memory(self, what: str, reason: str, batch: Batch) -> KaldiPunctError:
+        options = f"{self.objective.BATCH_OPTION} or {self.objective.LENGTH_OPTION}"
+        where = "; ".join(self.objective.names(batch))
+        return KaldiPunctError(
+            f"step {self.state.step}: expected memory for {what}, got: {reason}; lower {options}: {where}"
+        )
 
     def _share_gradients(self, loss: float) -> float:
         """Gradients, and the loss, averaged over processes."""

@@ -17,6 +17,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -27,14 +28,13 @@ from torch import Tensor
 from kaldi_punct.batch import IGNORE, Example, collate
 from kaldi_punct.config import TrainConfig
 from kaldi_punct.errors import KaldiPunctError
+from kaldi_punct.memory import attempt
 from kaldi_punct.models.muse import Logits, Muse, to_inputs
 from kaldi_punct.models.objective import label_loss
 
 log = logging.getLogger(__name__)
 
 Batches = Sequence[Sequence[Example]]
-
-_MEMORY_TEXTS = ("out of memory", "can't allocate memory", "not enough memory", "CUBLAS_STATUS_ALLOC_FAILED")
 
 
 class Clock:
@@ -121,24 +121,19 @@ class Updater:
     def _accumulate(self, parts: list[_Part], n_targets: Tensor, step: int) -> float:
         """Gradients of all parts; begins again with a batch in halves where memory ran out."""
         while True:
-            loss, failed, reason = 0.0, -1, ""
+            loss, short, reason = 0.0, -1, ""
             for i, part in enumerate(parts):
-                try:
-                    loss += self._backward(part, n_targets, step)
-                except (MemoryError, RuntimeError) as e:  # torch has no class of its own for the CPU
-                    if not is_out_of_memory(e):
-                        raise
-                    failed, reason = i, str(e).splitlines()[0] if str(e) else type(e).__name__
+                value, reason = attempt(partial(self._backward, part, n_targets, step))
+                if value is None:
+                    short = i
                     break
+                loss += value
                 if not math.isfinite(loss):
                     break
-            if failed < 0:
+            if short < 0:
                 return loss
-            # Here the error and the tensors that its frames held are gone. A backward that broke has left gradients.
-            self.optimizer.zero_grad()
-            if torch.cuda.is_available():
-                torch.cuda.empty_cache()
-            parts[failed : failed + 1] = self._split(parts[failed], step, reason)
+            self.optimizer.zero_grad()  # a backward that broke has left gradients
+            parts[short : short + 1] = self._split(parts[short], step, reason)
 
     def _split(self, part: _Part, step: int, reason: str) -> list[_Part]:
         n = len(part.examples)
@@ -217,12 +212,6 @@ class Updater:
             f"their sound, or begin a new run with lower train.peak_lr (now {options.peak_lr}) and train.head_lr "
             f"(now {options.head_lr})"
         )
-
-
-def is_out_of_memory(error: Exception) -> bool:
-    """Whether there was too little memory, on a GPU or on the CPU."""
-    known = (MemoryError, torch.cuda.OutOfMemoryError)
-    return isinstance(error, known) or any(text in str(error) for text in _MEMORY_TEXTS)
 
 
 def describe_sources(examples: Sequence[Example]) -> str:

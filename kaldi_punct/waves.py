@@ -167,6 +167,13 @@ class CropBatch:
     samples: NDArray[np.float32]
     negatives: NDArray[np.int64]
 
+    def __len__(self) -> int:
+        return len(self.rec_ids)
+
+    def part(self, first: int, last: int) -> CropBatch:
+        """The pieces ``first`` to one before ``last``."""
+        return CropBatch(self.rec_ids[first:last], self.samples[first:last], self.negatives[first:last])
+
 
 class CropBatches:
     """The batches of one epoch, which depend on (seed, epoch) alone, so that an epoch can be entered at any batch.

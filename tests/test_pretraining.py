@@ -10,6 +10,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -69,6 +70,10 @@ def run(data: Path, exp_dir: Path, *more: str, dev: Path | None = None) -> list[
     )
     assert done.best_dir == exp_dir / "best"
     return reports
+
+
+def no_report(error: Exception, key: str) -> None:
+    raise AssertionError(f"{key}: {error}")
 
 
 def weights(exp_dir: Path) -> dict[str, torch.Tensor]:
@@ -269,6 +274,49 @@ def test_a_loss_that_is_not_finite_names_the_recordings(data: Path, tmp_path: Pa
     )
     with pytest.raises(KaldiPunctError, match=match):
         run(data, tmp_path / "exp", "pretrain.peak_lr=1e30", "pretrain.warmup_steps=0", "pretrain.n_epochs=9")
+
+
+def short_of_memory(max_rows: int) -> Callable[..., tuple[torch.Tensor, ...]]:
+    """``Wav2vec.forward`` with memory for so many crops."""
+    forward = Wav2vec.forward
+
+    def short(self: Wav2vec, samples: torch.Tensor, **more: object) -> tuple[torch.Tensor, ...]:
+        if len(samples) > max_rows:
+            raise torch.cuda.OutOfMemoryError("CUDA out of memory. Tried to allocate 8 GiB.\nMore.")
+        return forward(self, samples, **more)
+
+    return short
+
+
+def test_a_batch_too_large_for_memory_is_split(
+    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    small = ("contrastive.crop_samples=8000", "pretrain.max_steps=4")  # batches of up to five crops
+    run(data, tmp_path / "whole", *small)
+    monkeypatch.setattr(Wav2vec, "forward", short_of_memory(3))
+    done = pretrain("contrastive", [data], [], tmp_path / "split", options(*small), no_report)
+    assert done.n_split >= 1
+    # The halves weigh as in the whole: the same gradients, so the same weights but for the order of sums.
+    split = weights(tmp_path / "split")
+    for name, whole in weights(tmp_path / "whole").items():
+        assert torch.allclose(whole, split[name], rtol=1e-3, atol=1e-5), name
+    warnings = [r.getMessage() for r in caplog.records if r.levelname == "WARNING"]
+    text = (
+        r"step \d: out of memory, a batch of [45] rows is split in two: CUDA out of memory. Tried to allocate 8 GiB\."
+    )
+    assert len(warnings) == done.n_split
+    assert all(re.fullmatch(text, warning) for warning in warnings)
+    # The count stays with the run.
+    assert pretrain("contrastive", [data], [], tmp_path / "split", options(*small), no_report).n_split == done.n_split
+
+
+def test_half_a_batch_too_large_for_memory_stops(data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Wav2vec, "forward", short_of_memory(0))
+    rest = r", got: CUDA out of memory\. .*; lower contrastive\.batch_samples or contrastive\.crop_samples: rec\d"
+    with pytest.raises(KaldiPunctError, match=r"step 0: expected memory for half a batch" + rest):
+        run(data, tmp_path / "half")
+    with pytest.raises(KaldiPunctError, match=r"step 0: expected memory for a batch of one row" + rest):
+        run(data, tmp_path / "one", "contrastive.batch_samples=16000")
 
 
 def test_a_run_with_other_options_is_not_mixed_up(data: Path, tmp_path: Path) -> None:

@@ -21,9 +21,10 @@ from tiny import write_data_dir, write_encoder
 from kaldi_punct import dev_scoring, loop
 from kaldi_punct.config import Config
 from kaldi_punct.errors import CheckpointError, KaldiPunctError
+from kaldi_punct.memory import is_out_of_memory
 from kaldi_punct.models.muse import Inputs, Logits, Muse
 from kaldi_punct.training import Outcome, run_training, train
-from kaldi_punct.updates import Updater, is_out_of_memory
+from kaldi_punct.updates import Updater
 
 OPTIONS = [
     "model.n_layers=1", "model.timing_dim=8", "data.max_pieces=64", "train.batch_pieces=128",

@@ -62,6 +62,8 @@ def run_pretrain(args: argparse.Namespace, tally: Tally) -> None:
     done = pretrain(args.objective, train_dirs, dev_dirs, args.out, config, tally.report)
     log.info("the best model is %s", done.best_dir)
     tally.n_done = done.n_steps
+    if done.n_split:
+        tally.note = f"{done.n_split} batches split for want of memory"
 
 
 def run_import(args: argparse.Namespace, tally: Tally) -> None:
