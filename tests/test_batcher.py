@@ -201,10 +201,8 @@ def test_a_cancelled_request_is_dropped_before_it_costs_anything_and_counted() -
 def test_a_full_batcher_refuses_at_once_and_takes_requests_again_later() -> None:
     async def test(batcher: Batcher, _: Model) -> None:
         with batcher.admit(), batcher.admit():
-            began_s = time.perf_counter()
             with pytest.raises(OverloadedError) as caught, batcher.admit():
                 pass
-            assert time.perf_counter() - began_s < 0.1
             assert str(caught.value) == "expected at most 2 requests at once, got one more; try again later"
             assert batcher.n_admitted == 2
         with batcher.admit():
