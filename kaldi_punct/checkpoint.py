@@ -10,7 +10,6 @@ README.md           the model card
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
@@ -18,7 +17,7 @@ from typing import Any
 
 import torch
 from safetensors import SafetensorError
-from safetensors.torch import load_file, save_file
+from safetensors.torch import load_file
 from tokenizers import Tokenizer
 from torch import Tensor
 from transformers import AutoConfig, PreTrainedConfig
@@ -27,7 +26,7 @@ from kaldi_punct.batch import PieceTable
 from kaldi_punct.config import Config, DataConfig, ModelConfig, model_config_from_dict
 from kaldi_punct.errors import CheckpointError, ConfigError
 from kaldi_punct.frames import FrameSource
-from kaldi_punct.model_files import read_json, replace_text, write_json
+from kaldi_punct.model_files import read_json, replace_text, write_json, write_weights
 from kaldi_punct.models.baselines import (
     WORD_SPECIAL_IDS,
     RecurrentConfig,
@@ -213,11 +212,8 @@ def save(checkpoint: Checkpoint, model_dir: str | Path, *, quantise: bool = Fals
     """
     directory = Path(model_dir)
     directory.mkdir(parents=True, exist_ok=True)
-    state = {k: v.detach().cpu().contiguous() for k, v in checkpoint.model.state_dict().items()}
-    tmp = directory / "model.safetensors.tmp"
-    save_file(quantise_state(state) if quantise else state, tmp, metadata={"format": FORMAT})
-    tmp.chmod(0o644)  # safetensors makes files for their owner alone
-    os.replace(tmp, directory / "model.safetensors")
+    state = checkpoint.model.state_dict()
+    write_weights(directory / "model.safetensors", quantise_state(state) if quantise else state, FORMAT)
     replace_text(directory / "tokenizer.json", checkpoint.tokenizer.to_str(pretty=True))
     speech = checkpoint.source if isinstance(checkpoint.source, SpeechFrames) else None
     if speech is not None:

@@ -1,11 +1,15 @@
-"""Files of model directories: JSON in, and text out whole or not at all."""
+"""Files of model directories: JSON in; JSON, text and weights out, whole or not at all."""
 
 from __future__ import annotations
 
 import json
 import os
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
+
+from safetensors.torch import save_file
+from torch import Tensor
 
 from kaldi_punct.errors import CheckpointError
 
@@ -36,6 +40,20 @@ def read_json(path: Path, of: str) -> dict[str, Any]:
 def write_json(path: Path, value: object) -> None:
     """Writes a JSON file as a whole."""
     replace_text(path, json.dumps(value, ensure_ascii=False, indent=1) + "\n")
+
+
+def write_weights(path: Path, state: Mapping[str, Tensor], model_format: str) -> None:
+    """Writes a safetensors file as a whole.
+
+    Args:
+        path: of the file.
+        state: tensors by name, on any device.
+        model_format: of the model directory; kept as metadata.
+    """
+    tmp = path.with_suffix(path.suffix + ".tmp")
+    save_file({k: v.detach().cpu().contiguous() for k, v in state.items()}, tmp, metadata={"format": model_format})
+    tmp.chmod(0o644)  # safetensors makes files for their owner alone
+    os.replace(tmp, path)
 
 
 def replace_text(path: Path, text: str) -> None:

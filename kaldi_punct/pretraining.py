@@ -7,7 +7,6 @@ least validation loss), ``config.yaml``, ``results.jsonl`` (a line an epoch), Te
 
 from __future__ import annotations
 
-import json
 import logging
 import math
 import os
@@ -28,10 +27,9 @@ from kaldi_punct.errors import CheckpointError, ConfigError, KaldiPunctError
 from kaldi_punct.loop import make_accelerator, make_bar, open_writer
 from kaldi_punct.masked_words import MaskedWords
 from kaldi_punct.memory import attempt
-from kaldi_punct.model_files import replace_text
 from kaldi_punct.models.contrastive import Outcome
 from kaldi_punct.pretraining_config import PretrainConfig, PretrainingConfig
-from kaldi_punct.run_state import RESULTS, STATE, keep_config
+from kaldi_punct.run_state import STATE, keep_config, write_results
 from kaldi_punct.waves import Report
 
 log = logging.getLogger(__name__)
@@ -320,7 +318,7 @@ class _Run:
             if self.is_first:
                 self.objective.save(best_dir)
         if self.is_first:
-            replace_text(self.exp_dir / RESULTS, "".join(json.dumps(line) + "\n" for line in state.history))
+            write_results(self.exp_dir, state.history)
 
     @torch.no_grad()
     def _measure(self, batches: Batches) -> tuple[float, float, int]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
@@ -102,9 +102,9 @@ def restore_state(last_dir: Path, checkpoint: Checkpoint, optimizer: Any, batche
     return state
 
 
-def write_results(exp_dir: Path, state: State) -> None:
+def write_results(exp_dir: Path, history: Sequence[Mapping[str, Any]]) -> None:
     """Writes the scores of all epochs: a line each, so that an epoch that is done again is not there twice."""
-    replace_text(exp_dir / RESULTS, "".join(json.dumps(line) + "\n" for line in state.history))
+    replace_text(exp_dir / RESULTS, "".join(json.dumps(line) + "\n" for line in history))
 
 
 class Options(Protocol):

@@ -148,7 +148,7 @@ class _Run:
     def run(self) -> Outcome:
         """The loop."""
         if self.is_first:
-            write_results(self.exp_dir, self.state)
+            write_results(self.exp_dir, self.state.history)
         with make_bar("training", self.n_steps, self.state.step, is_first=self.is_first) as bar:
             # Also after the last step, where a kill came between it and its epoch's score.
             while self.state.epoch < self.config.train.n_epochs and (
@@ -249,7 +249,7 @@ class _Run:
             if self.is_first:
                 checkpoints.save(self.checkpoint, best_dir)
         if self.is_first:
-            write_results(self.exp_dir, state)
+            write_results(self.exp_dir, state.history)
 
     def _save(self) -> None:
         if self.is_first:

@@ -15,19 +15,18 @@ that is after its own samples: what a stream computes piece by piece equals what
 from __future__ import annotations
 
 import math
-import os
 from dataclasses import asdict
 from pathlib import Path
 
 import torch
 from safetensors import SafetensorError
-from safetensors.torch import load_file, save_file
+from safetensors.torch import load_file
 from torch import Tensor, nn
 from torch.nn import functional as F
 
 from kaldi_punct.config import options_from_dict
 from kaldi_punct.errors import CheckpointError, ConfigError
-from kaldi_punct.model_files import read_json, write_json
+from kaldi_punct.model_files import read_json, write_json, write_weights
 from kaldi_punct.pretraining_config import SAMPLE_RATE_HZ, SHIFT_SAMPLES, Wav2vecConfig, check_wav2vec
 
 FORMAT = "kaldi_punct/wav2vec/1"
@@ -80,10 +79,7 @@ class Wav2vec(nn.Module):
         """Writes a model directory: made if missing, each file replaced as a whole."""
         out = Path(directory)
         out.mkdir(parents=True, exist_ok=True)
-        tmp = out / "model.safetensors.tmp"
-        save_file({k: v.detach().cpu().contiguous() for k, v in self.state_dict().items()}, tmp, {"format": FORMAT})
-        tmp.chmod(0o644)  # safetensors makes files for their owner alone
-        os.replace(tmp, out / "model.safetensors")
+        write_weights(out / "model.safetensors", self.state_dict(), FORMAT)
         values = {"format": FORMAT, "wav2vec": asdict(self.config)}
         write_json(out / "config.json", values)
 
