@@ -30,6 +30,14 @@ def repo() -> Path:
 
 
 @pytest.fixture
+def in_repo_copy(tmp_path: Path, repo: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty working directory from which ``egs`` can be seen, as from the root of a clone."""
+    (tmp_path / "egs").symlink_to(repo / "egs")
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.fixture
 def run(
     capfd: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Callable[..., SimpleNamespace]:

@@ -23,12 +23,7 @@ NEED_A_PATH = ("prune", "nbest", "arc-post", "confidence", "oracle")
 Run = Callable[..., SimpleNamespace]
 
 
-@pytest.fixture(autouse=True)
-def in_repo_copy(tmp_path: Path, repo: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """An empty working directory from which ``egs`` can be seen, as from the root of a clone."""
-    (tmp_path / "egs").symlink_to(repo / "egs")
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
+pytestmark = pytest.mark.usefixtures("in_repo_copy")
 
 
 @pytest.fixture

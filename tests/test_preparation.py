@@ -8,6 +8,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from folders import contents, write
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -19,16 +20,6 @@ from kaldi_punct.preparation.subsets import drawn_order, split_calls, take_hours
 from kaldi_punct.preparation.writing import new_data_dir
 
 Run = Callable[..., SimpleNamespace]
-
-
-def write(path: Path, *lines: str) -> Path:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
-    return path
-
-
-def contents(directory: Path) -> dict[str, str]:
-    return {p.name: p.read_text(encoding="utf-8") for p in directory.iterdir()}
 
 
 class TestWriting:

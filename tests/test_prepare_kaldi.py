@@ -8,21 +8,12 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from folders import contents, write
 
 from kaldi_punct.kaldi.data_dir import DataDir
 from kaldi_punct.kaldi.nbest_lists import NbestLists
 
 Run = Callable[..., SimpleNamespace]
-
-
-def write(path: Path, *lines: str) -> Path:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
-    return path
-
-
-def contents(directory: Path) -> dict[str, str]:
-    return {p.name: p.read_text(encoding="utf-8") for p in directory.iterdir()}
 
 
 @pytest.fixture
