@@ -6,14 +6,15 @@ from collections.abc import Sequence
 
 from accelerate.utils import gather_object
 
-from kaldi_punct.batch import PieceTable
+from kaldi_punct.batch import Example, PieceTable
 from kaldi_punct.checkpoint import Checkpoint
 from kaldi_punct.config import DataConfig
 from kaldi_punct.dataset import LabelledConversation
 from kaldi_punct.labels import LabelSet
-from kaldi_punct.punctuator import Punctuator, infer_by_budget
+from kaldi_punct.plans import Probs
+from kaldi_punct.punctuator import Punctuator, infer_in_groups
 from kaldi_punct.scoring import Score, score_marks
-from kaldi_punct.windows import cut_example, cut_windows
+from kaldi_punct.windows import Window, cut_example, cut_windows
 
 Classes = tuple[list[int], list[int]]
 
@@ -38,7 +39,9 @@ def score_conversations(
     """
     table, window = checkpoint.piece_table(), checkpoint.window
     share = range(process, len(conversations), n_processes)
-    mine = [(i, label_track(punctuator, conversations[i], table, window)) for i in share]
+    windows = ((i, cut(conversations[i], table, window)) for i in share)
+    items = (((i, spans), examples) for i, (spans, examples) in windows)
+    mine = [(i, join_classes(spans, probs)) for (i, spans), probs in infer_in_groups(punctuator, items)]
     answers: dict[int, Classes] = dict(mine if n_processes == 1 else gather_object(mine))
     reference_marks: list[str | None] = []
     hyp_marks: list[str] = []
@@ -53,16 +56,22 @@ def score_conversations(
     return score_marks(reference_marks, hyp_marks, reference_cases, hyp_cases, labels=labels)
 
 
-def label_track(
-    punctuator: Punctuator, conversation: LabelledConversation, table: PieceTable, window: DataConfig
-) -> Classes:
-    """(mark, case) class of each word of a conversation."""
+def cut(
+    conversation: LabelledConversation, table: PieceTable, window: DataConfig
+) -> tuple[list[Window], list[Example]]:
+    """The windows of a conversation, and what the model is to see of each."""
     track = conversation.track
     windows = cut_windows([len(p) for p in track.pieces], window.max_pieces, window.margin_words)
-    examples = [cut_example(track, w.start, w.stop, table, window.max_pieces, window.left_context_s) for w in windows]
+    return windows, [
+        cut_example(track, w.start, w.stop, table, window.max_pieces, window.left_context_s) for w in windows
+    ]
+
+
+def join_classes(windows: Sequence[Window], probs: Sequence[Probs]) -> Classes:
+    """(mark, case) class of each word of a conversation."""
     marks: list[int] = []
     cases: list[int] = []
-    for w, p in zip(windows, infer_by_budget(punctuator, examples), strict=True):
+    for w, p in zip(windows, probs, strict=True):
         part = slice(w.first - w.start, w.last - w.start)
         marks.extend(p.marks[part].argmax(1).tolist())
         cases.extend(p.cases[part].argmax(1).tolist())

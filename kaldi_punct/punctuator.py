@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import itertools
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TypeVar
 
 import torch
 
@@ -20,6 +22,8 @@ from kaldi_punct.nbest import Array, posteriors
 from kaldi_punct.plans import Plan, Probs, Strand, is_heard, merge
 from kaldi_punct.types import Audio, Case, Hypothesis, Punctuated, PunctuatedWord, Sentence, Utterance, Word, to_words
 from kaldi_punct.windows import Sound, build_track, cut_example, cut_windows
+
+T = TypeVar("T")
 
 BATCH_PIECES = 4096  # padded pieces of one forward pass
 # More would not be seen: it fills the first window, and the words to answer go into the next one.
@@ -356,6 +360,32 @@ def infer_by_budget(
             out[i] = p
         done += len(group)
     return [p for p in out if p is not None]
+
+
+def infer_in_groups(
+    punctuator: Punctuator, items: Iterable[tuple[T, Sequence[Example]]]
+) -> Iterator[tuple[T, list[Probs]]]:
+    """Each item with the probabilities of its examples; short ones share batches, order is kept.
+
+    Args:
+        punctuator: the model.
+        items: anything, and its examples (none is fine); read ahead by a batch's worth.
+    """
+    waiting: list[tuple[T, Sequence[Example]]] = []
+    n_pieces = 0
+
+    def answer() -> Iterator[tuple[T, list[Probs]]]:
+        probs = iter(infer_by_budget(punctuator, [e for _, examples in waiting for e in examples]))
+        for item, examples in waiting:
+            yield item, list(itertools.islice(probs, len(examples)))
+
+    for item, examples in items:
+        waiting.append((item, examples))
+        n_pieces += sum(e.n_pieces for e in examples)
+        if n_pieces >= BATCH_PIECES:
+            yield from answer()
+            waiting, n_pieces = [], 0
+    yield from answer()
 
 
 def attach(written: str, mark: str) -> str:

@@ -97,7 +97,7 @@ def test_wherever_a_run_is_killed_it_goes_on_to_the_same_end(
     with monkeypatch.context() as patch:
         camera.watch(os, "replace", patch)
         camera.watch(Updater, "update", patch)
-        camera.watch(dev_scoring, "label_track", patch)
+        camera.watch(dev_scoring, "join_classes", patch)
         train(data, data, whole, config)
     end = weights(whole), weights(whole, "best"), (whole / "results.jsonl").read_text()
     assert end[2].count("\n") == 2

@@ -36,31 +36,17 @@ def punctuate_groups(
         punctuation: put marks.
         capitalization: put capitals.
     """
-    from kaldi_punct.punctuator import BATCH_PIECES, infer_by_budget, split_answer
+    from kaldi_punct.punctuator import infer_in_groups, split_answer
 
-    def answer(waiting: list[tuple[list[Numbered], Plan | KaldiPunctError]]) -> Iterator[Answered]:
-        plans = [plan for _, plan in waiting if not isinstance(plan, KaldiPunctError)]
-        probs = iter(infer_by_budget(punctuator, [e for plan in plans for e in plan.examples]))
-        for group, plan in waiting:
-            if isinstance(plan, KaldiPunctError):
-                yield from ((number, item, plan) for number, item in group)
-                continue
-            own = [next(probs) for _ in plan.examples]
-            whole = punctuator.finish(plan, own, punctuation=punctuation, capitalization=capitalization)
-            parts = split_answer(whole, [item.utterance for _, item in group])
-            yield from ((number, item, part) for (number, item), part in zip(group, parts, strict=True))
-
-    waiting: list[tuple[list[Numbered], Plan | KaldiPunctError]] = []
-    n_pieces = 0
-    for group in groups:
-        plan = _plan(punctuator, group, sound_of)
-        waiting.append((group, plan))
-        if not isinstance(plan, KaldiPunctError):
-            n_pieces += sum(e.n_pieces for e in plan.examples)
-        if n_pieces >= BATCH_PIECES:
-            yield from answer(waiting)
-            waiting, n_pieces = [], 0
-    yield from answer(waiting)
+    plans = ((group, _plan(punctuator, group, sound_of)) for group in groups)
+    items = (((g, plan), () if isinstance(plan, KaldiPunctError) else plan.examples) for g, plan in plans)
+    for (group, plan), probs in infer_in_groups(punctuator, items):
+        if isinstance(plan, KaldiPunctError):
+            yield from ((number, item, plan) for number, item in group)
+            continue
+        whole = punctuator.finish(plan, probs, punctuation=punctuation, capitalization=capitalization)
+        parts = split_answer(whole, [item.utterance for _, item in group])
+        yield from ((number, item, part) for (number, item), part in zip(group, parts, strict=True))
 
 
 def _plan(

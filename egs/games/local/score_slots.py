@@ -16,7 +16,7 @@ import argparse
 import dataclasses
 import gzip
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -29,6 +29,7 @@ from kaldi_punct.kaldi.streams import open_rxfilename
 from kaldi_punct.labels import DEFAULT_LABELS, LabelledWord, split
 from kaldi_punct.precomputed import FrameTable
 from kaldi_punct.projection import project
+from kaldi_punct.punctuator import Punctuator, infer_in_groups
 from kaldi_punct.scoring import Score, score_marks
 from kaldi_punct.types import Audio, Word
 from kaldi_punct.windows import Sound
@@ -73,23 +74,35 @@ def label_slots(model: str, data_dir: Path, *, silence: bool = False, shift_s: f
     """What a model answers in each recording, beside what is true."""
     punctuator = kaldi_punct.load(model)
     data = DataDir(data_dir)
-    # Frames that kaldi-punct feats computed before; silence has others.
-    table = None if punctuator.frame_kind is None or silence else FrameTable.find(data_dir, punctuator.frame_kind)
     ends = {k: [int(v) for v in text.split(" ")] for k, text in read_table(data_dir / "file_ends").items()}
+    sound_of = sound_reader(punctuator, data, data_dir, silence=silence)
+    plans = ((u.utt_id, punctuator.plan([shift(w, shift_s) for w in u.words], audio=sound_of(u.utt_id))) for u in data)
     out = []
-    for utterance in data:
-        words = [shift(w, shift_s) for w in utterance.words]
-        audio: Audio | Sound | None = None
-        if punctuator.frame_kind is not None:
-            wav = data.wav_scp[utterance.utt_id]
-            frames = None if table is None else table.frames(utterance.utt_id, wav)
-            audio = read_sound(wav, silence) if frames is None else Sound(frames, punctuator.frame_kind.frame_shift_s)
-        answer = punctuator(words, audio=audio)
-        reference = split(data.text_punct[utterance.utt_id])
-        marks, end_slots = place_reference(reference, ends[utterance.utt_id], [w.word for w in words])
-        is_end = [i in end_slots for i in range(len(words))]
-        out.append(Slots(utterance.utt_id, marks, [w.mark for w in answer.words], is_end))
+    for (utt_id, plan), probs in infer_in_groups(punctuator, (((i, plan), plan.examples) for i, plan in plans)):
+        answer = punctuator.finish(plan, probs)
+        reference = split(data.text_punct[utt_id])
+        marks, end_slots = place_reference(reference, ends[utt_id], [w.word.word for w in answer.words])
+        is_end = [i in end_slots for i in range(len(answer.words))]
+        out.append(Slots(utt_id, marks, [w.mark for w in answer.words], is_end))
     return out
+
+
+def sound_reader(
+    punctuator: Punctuator, data: DataDir, data_dir: Path, *, silence: bool
+) -> Callable[[str], Audio | Sound | None]:
+    """What is heard of a recording; nothing by a model that does not hear."""
+    kind = punctuator.frame_kind
+    # Frames that kaldi-punct feats computed before; silence has others.
+    table = None if kind is None or silence else FrameTable.find(data_dir, kind)
+
+    def read(rec_id: str) -> Audio | Sound | None:
+        if kind is None:
+            return None
+        wav = data.wav_scp[rec_id]
+        frames = None if table is None else table.frames(rec_id, wav)
+        return read_sound(wav, silence) if frames is None else Sound(frames, kind.frame_shift_s)
+
+    return read
 
 
 def score_all(slots: Sequence[Slots]) -> dict[str, Score]:
