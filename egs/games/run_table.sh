@@ -38,7 +38,7 @@ kinds=ref hours="" baseline=text train_kind="" # words that are trained on; empt
 case "$table" in
   fusion) # encoders and fusions (paper, table 2)
     models="blstm text timing pitch_fa pitch_onset pitch_attention melspec_fa sound melspec_attention melspec_both
-      melspec_gate wav2vec_fa wav2vec_onset wav2vec_attention all"
+      melspec_gate wav2vec_fa wav2vec_onset wav2vec_attention all all_wav2vec"
     kinds="ref asr"
     ;;
   streaming) # lookahead (paper, table 3)
