@@ -100,6 +100,21 @@ def test_little_data_is_a_part_of_the_whole(stand_ins: tuple[Path, dict[str, str
     assert calls[1].endswith("data/ref/b_1h data/ref/dev exp/ref_b_blstm_1h_s1")
 
 
+def test_a_wav2vec_never_heard_what_is_scored(stand_ins: tuple[Path, dict[str, str]], tmp_path: Path) -> None:
+    recipe, env = stand_ins
+    assert run_table(recipe, env, "--table", "fusion", "--folds", "b").returncode == 0
+    calls = (tmp_path / "calls").read_text().splitlines()
+    first = next(i for i, call in enumerate(calls) if call.startswith("pretrain"))
+    assert calls[first : first + 5] == [
+        "pretrain --objective contrastive --config conf/wav2vec_small.yaml data/ref/b data/ref/dev exp/wav2vec_small_b",
+        *(f"feats --speech exp/wav2vec_small_b/best --suffix _b data/ref/{d} data/ref/{d}" for d in ("b", "a", "dev")),
+        (
+            "train --config conf/wav2vec_fa.yaml --set train.seed=1 --set model.speech=exp/wav2vec_small_b/best "
+            "data/ref/b data/ref/dev exp/ref_b_wav2vec_fa_s1"
+        ),
+    ]
+
+
 def test_print_only_and_wrong_tables(stand_ins: tuple[Path, dict[str, str]], tmp_path: Path) -> None:
     recipe, env = stand_ins
     done = run_table(recipe, env, "--table", "streaming", "--print-only", "true")

@@ -3,10 +3,7 @@
 #
 # e.g.: ./run.sh --corpus /data/games --stage 0
 #
-# Rows that hear through our wav2vec (conf/wav2vec_*.yaml) need exp/wav2vec_small/best of `kaldi-punct pretrain`. Its frames
-# are computed once, not for each of them:
-#   for d in data/ref/a data/ref/b data/ref/dev; do kaldi-punct feats --speech exp/wav2vec_small/best $d $d; done
-# Of an encoder for each fold, feats takes --suffix _a and _b, train --set model.speech=exp/wav2vec_small_a/best.
+# run_table.sh makes the other rows of conf/, and the wav2vec that some of them hear through.
 #
 # Results: docs/results.md.
 

@@ -74,7 +74,20 @@ for kind in $kinds; do
           if [ "$h" != all ] && [ ! -d "$data/${train_kind:-$kind}/$fold$suffix" ]; then
             kaldi-punct prepare --hours "$h" "$data/${train_kind:-$kind}/$fold" "$data/${train_kind:-$kind}/$fold$suffix"
           fi
-          kaldi-punct train --config "conf/$model.yaml" --set "train.seed=$seed" \
+          hear=()
+          case "$model" in
+            *wav2vec*) # one that learned from the fold's sound alone: what is scored, it never heard
+              encoder=$exp/wav2vec_small_$fold
+              kaldi-punct pretrain --objective contrastive --config conf/wav2vec_small.yaml \
+                "$data/ref/$fold" "$data/ref/dev" "$encoder"
+              for set in "$fold" "$other" dev; do
+                [ -s "$data/$kind/$set/feats_speech_$fold.scp" ] ||
+                  kaldi-punct feats --speech "$encoder/best" --suffix "_$fold" "$data/$kind/$set" "$data/$kind/$set"
+              done
+              hear=(--set "model.speech=$encoder/best")
+              ;;
+          esac
+          kaldi-punct train --config "conf/$model.yaml" --set "train.seed=$seed" "${hear[@]}" \
             "$data/${train_kind:-$kind}/$fold$suffix" "$data/$kind/dev" "$exp/$run"
           mkdir -p "$results"
           for set in "$other" dev; do
