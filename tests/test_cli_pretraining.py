@@ -30,13 +30,14 @@ def test_arguments_go_where_they_should(capsys: pytest.CaptureFixture[str], monk
 
     def pretrain(objective: str, train: Any, dev: Any, exp: Any, config: Any, report: Any) -> pretraining.Pretrained:
         seen.append((objective, train, dev, exp, config.pretrain.seed, config.pretrain.n_epochs))
-        return pretraining.Pretrained(Path(exp) / "best", 7)
+        return pretraining.Pretrained(Path(exp) / "best", n_steps=7, n_split=len(train) // 2)
 
     monkeypatch.setattr(pretraining, "pretrain", pretrain)
     (tmp_path / "c.yaml").write_text("pretrain: {n_epochs: 3}\n")
     more = ("--config", tmp_path / "c.yaml", "--set", "pretrain.seed=5")
     status, log = call(capsys, "pretrain", "--objective", "contrastive", *more, "a,b", "c", "exp")
-    assert (status, log[-2:]) == (0, ["the best model is exp/best", "Done 7, 0 errors"])
+    last = "Done 7, 0 errors (1 batches split for want of memory)"
+    assert (status, log[-2:]) == (0, ["the best model is exp/best", last])
     call(capsys, "pretrain", "--objective", "contrastive", "a", "", "exp")
     assert seen == [("contrastive", ["a", "b"], ["c"], "exp", 5, 3), ("contrastive", ["a"], [], "exp", 1, 1)]
     monkeypatch.setenv("RANK", "1")  # one of several processes: the first tells how it goes
