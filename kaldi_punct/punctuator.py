@@ -14,7 +14,7 @@ from kaldi_punct import checkpoint as checkpoints
 from kaldi_punct.batch import Example, batch_by_budget, collate
 from kaldi_punct.casing import case_after
 from kaldi_punct.frames import FrameKind
-from kaldi_punct.hearing import hear, sound_reader
+from kaldi_punct.hearing import SoundReader, hear, sound_reader
 from kaldi_punct.kaldi.data_dir import DataDir
 from kaldi_punct.labels import FINAL_MARKS, is_word, write_case
 from kaldi_punct.models.muse import to_inputs
@@ -138,10 +138,14 @@ class Punctuator:
         Raises:
             FormatError: a recording that cannot be read.
         """
-        read_sound = sound_reader(data_dir, self._source, by_times=self._config.hears_by_times) if hear else None
+        read_sound = self.sound_reader(data_dir) if hear else None
         for conversation in data_dir.conversations():
             sound = None if read_sound is None else read_sound(conversation)
             yield from punctuate_conversation(self, conversation.utterances, audio=sound)
+
+    def sound_reader(self, data_dir: DataDir) -> SoundReader | None:
+        """Reads what the model hears of a conversation (``hearing.sound_reader``); None where it does not hear."""
+        return sound_reader(data_dir, self._source, by_times=self._config.hears_by_times)
 
     def plan(
         self, words: Sequence[Word], *, left_context: Sequence[Word] = (), audio: Audio | Sound | None = None

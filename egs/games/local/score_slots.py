@@ -16,7 +16,7 @@ import argparse
 import dataclasses
 import gzip
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -24,15 +24,14 @@ import numpy as np
 
 import kaldi_punct
 from kaldi_punct.audio import read_audio
-from kaldi_punct.kaldi.data_dir import DataDir
+from kaldi_punct.kaldi.data_dir import Conversation, DataDir
 from kaldi_punct.kaldi.streams import open_rxfilename
 from kaldi_punct.labels import DEFAULT_LABELS, LabelledWord, split
-from kaldi_punct.precomputed import FrameTable
+from kaldi_punct.plans import Plan
 from kaldi_punct.projection import project
-from kaldi_punct.punctuator import Punctuator, infer_in_groups
+from kaldi_punct.punctuator import infer_in_groups
 from kaldi_punct.scoring import Score, score_marks
 from kaldi_punct.types import Audio, Word
-from kaldi_punct.windows import Sound
 
 
 def main() -> None:
@@ -75,34 +74,25 @@ def label_slots(model: str, data_dir: Path, *, silence: bool = False, shift_s: f
     punctuator = kaldi_punct.load(model)
     data = DataDir(data_dir)
     ends = {k: [int(v) for v in text.split(" ")] for k, text in read_table(data_dir / "file_ends").items()}
-    sound_of = sound_reader(punctuator, data, data_dir, silence=silence)
-    plans = ((u.utt_id, punctuator.plan([shift(w, shift_s) for w in u.words], audio=sound_of(u.utt_id))) for u in data)
+    hear = punctuator.sound_reader(data)
+
+    def plan(recording: Conversation) -> Plan:
+        words = [shift(w, shift_s) for utterance in recording.utterances for w in utterance.words]
+        if hear is None:
+            return punctuator.plan(words)
+        # Frames that kaldi-punct feats computed before are those of the sound, not of silence.
+        audio = read_silence(data.wav_scp[recording.rec_id]) if silence else hear(recording)
+        return punctuator.plan(words, audio=audio)
+
+    plans = ((recording.rec_id, plan(recording)) for recording in data.conversations())
     out = []
-    for (utt_id, plan), probs in infer_in_groups(punctuator, (((i, plan), plan.examples) for i, plan in plans)):
-        answer = punctuator.finish(plan, probs)
-        reference = split(data.text_punct[utt_id])
-        marks, end_slots = place_reference(reference, ends[utt_id], [w.word.word for w in answer.words])
+    for (rec_id, planned), probs in infer_in_groups(punctuator, (((r, p), p.examples) for r, p in plans)):
+        answer = punctuator.finish(planned, probs)
+        reference = split(data.text_punct[rec_id])
+        marks, end_slots = place_reference(reference, ends[rec_id], [w.word.word for w in answer.words])
         is_end = [i in end_slots for i in range(len(answer.words))]
-        out.append(Slots(utt_id, marks, [w.mark for w in answer.words], is_end))
+        out.append(Slots(rec_id, marks, [w.mark for w in answer.words], is_end))
     return out
-
-
-def sound_reader(
-    punctuator: Punctuator, data: DataDir, data_dir: Path, *, silence: bool
-) -> Callable[[str], Audio | Sound | None]:
-    """What is heard of a recording; nothing by a model that does not hear."""
-    kind = punctuator.frame_kind
-    # Frames that kaldi-punct feats computed before; silence has others.
-    table = None if kind is None or silence else FrameTable.find(data_dir, kind)
-
-    def read(rec_id: str) -> Audio | Sound | None:
-        if kind is None:
-            return None
-        wav = data.wav_scp[rec_id]
-        frames = None if table is None else table.frames(rec_id, wav)
-        return read_sound(wav, silence) if frames is None else Sound(frames, kind.frame_shift_s)
-
-    return read
 
 
 def score_all(slots: Sequence[Slots]) -> dict[str, Score]:
@@ -139,10 +129,11 @@ def shift(word: Word, shift_s: float) -> Word:
     return word if word.start_s is None else dataclasses.replace(word, start_s=max(word.start_s + shift_s, 0.0))
 
 
-def read_sound(rxfilename: str, silence: bool) -> Audio:
+def read_silence(rxfilename: str) -> Audio:
+    """Zeros in place of a sound."""
     with open_rxfilename(rxfilename) as stream:
         audio = read_audio(stream)
-    return dataclasses.replace(audio, samples=np.zeros_like(audio.samples)) if silence else audio
+    return dataclasses.replace(audio, samples=np.zeros_like(audio.samples))
 
 
 def read_table(path: Path) -> dict[str, str]:
